@@ -144,6 +144,11 @@ class MemoryHealth:
     """When a large memory was counted; None for now."""
 
     @property
+    def found(self) -> frozenset[str]:
+        """The keys of the findings that list facts."""
+        return frozenset(count.finding.key for count in self.counts if count.number)
+
+    @property
     def score(self) -> float | None:
         """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down to a tenth; None without facts.
 
@@ -179,21 +184,32 @@ def health_refresh(view: PersonaMemory) -> None:
         snapshot_put(f"{HEALTH}: {key}", view.agent.pk, [str(pk) for pk in latest], both=both)
 
 
-def scores_by_day(view: PersonaMemory) -> dict[date, float]:
-    """The scores of past days that were kept, as they were when the worker counted them."""
+@dataclass(frozen=True, slots=True)
+class DayHealth:
+    """The score of a day, and the keys of the findings that listed facts; None where only the score was kept."""
+
+    score: float
+    found: frozenset[str] | None = None
+
+
+def health_by_day(view: PersonaMemory) -> dict[date, DayHealth]:
+    """The health of past days that was kept, as it was when the worker counted it."""
     kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=len(view.personas) > 1)
-    return {date.fromisoformat(day): score for day, score in kept.value.items()} if kept else {}
+    return {
+        date.fromisoformat(day): DayHealth(one[0], frozenset(one[1])) if isinstance(one, list) else DayHealth(one)
+        for day, one in (kept.value.items() if kept else ())
+    }
 
 
 def score_keep(view: PersonaMemory) -> bool:
-    """Keep today's score, once a day and for DAYS_KEPT days; returns whether it was not kept before."""
+    """Keep today's score and kinds of finding, once a day and for DAYS_KEPT days; returns whether they are new."""
     now, both = clock.now(), len(view.personas) > 1
     today = now.date().isoformat()
     kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=both)
     days = kept.value if kept else {}
-    if today in days or (score := memory_health(view, now).score) is None:
+    if today in days or (health := memory_health(view, now)).score is None:
         return False
-    latest = sorted({**days, today: score}.items())[-DAYS_KEPT:]
+    latest = sorted({**days, today: [health.score, sorted(health.found)]}.items())[-DAYS_KEPT:]
     snapshot_put(HEALTH_BY_DAY, view.agent.pk, dict(latest), both=both)
     return True
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.test import RequestFactory
 from django.urls import reverse
 
 from context.models import ContextRun, MemoryUsage
@@ -46,7 +47,7 @@ def test_demo_has_a_history_of_every_store_and_both_personas(capsys, client):
     assert re.match(r"  Log in, first as reviewer\n    reviewer +\S+ +reviewer\n", info)
     # Its people are guided, and nothing of the story counts as theirs.
     for tour in DemoTour.objects.select_related("person"):
-        shown = tour_panel(Principal.of_user(tour.person), [agent])
+        shown = tour_panel(Principal.of_user(tour.person), [agent], RequestFactory().get("/"))
         assert shown is not None
         assert not any(state.done for state in shown.steps)
         assert shown.url

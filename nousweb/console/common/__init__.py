@@ -3,6 +3,7 @@
 from nousweb.console.common.charts import (
     Bar,
     Chart,
+    ChartColumn,
     ChartPoint,
     Segment,
     SpanBar,
@@ -71,6 +72,7 @@ __all__ = [
     "Bar",
     "BoundedPaginator",
     "Chart",
+    "ChartColumn",
     "ChartPoint",
     "Column",
     "ExportRows",

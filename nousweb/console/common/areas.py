@@ -73,7 +73,7 @@ AREAS: tuple[Area, ...] = (
     Area(
         "Home",
         (
-            AreaPage("Home", "home", words="dashboard"),
+            AreaPage("Today", "home", words="home dashboard"),
             AreaPage("Usage", "usage", VIEW_RUN, words="figures tokens cost charts"),
         ),
     ),

@@ -9,7 +9,7 @@ from itertools import count
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One part of a stacked bar. ``x``, ``width`` and ``height`` are in the bar's own units;
-    ``percent`` is the rounded share of the whole bar; `said` are words in place of the value, and `url` is its page."""
+    ``percent`` is the rounded share of the whole bar."""
 
     label: str
     value: float
@@ -18,8 +18,6 @@ class Segment:
     width: float
     height: float
     percent: int
-    said: str = ""
-    url: str = ""
 
 
 def stacked_bar(
@@ -107,7 +105,7 @@ class Bar:
 class ChartPoint:
     """A value of a chart and that of the period before, each also as it is told; None where nothing was measured.
 
-    `parts` are the classes of what the value is made of, with their sizes, in any unit.
+    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began there.
     """
 
     name: str
@@ -117,15 +115,17 @@ class ChartPoint:
     before: float | None = None
     told_before: str = "none"
     parts: tuple[tuple[str, float], ...] = ()
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
-    """A column of a chart over time: what it says when it is pointed at, where, its label below, and its bar, above
-    which `value` stands; `is_key`: also where there is little space; `is_last`: it is under way. `before` is the
-    height of the period before, and `parts` are the classes, places and heights of what the bar is made of, in the
-    chart's own units from the top."""
+    """A column of a chart over time: its point, what it says when it is pointed at, where, its label below, and its
+    bar, above which `value` stands; `is_last`: it is under way, `is_minor`: its label is left out on a phone. `before`
+    is the height of the period before, and `parts` are the classes, places and heights of what the bar is made of, in
+    the chart's own units from the top."""
 
+    point: ChartPoint
     title: str
     place: Bar
     bar: Bar
@@ -133,8 +133,8 @@ class ChartColumn:
     value: str = ""
     before: float | None = None
     parts: tuple[tuple[str, float, float], ...] = ()
-    is_key: bool = False
     is_last: bool = False
+    is_minor: bool = False
 
     @property
     def middle(self) -> float:
@@ -142,16 +142,23 @@ class ChartColumn:
 
     @property
     def label_at(self) -> tuple[float, str]:
-        """Where the label stands, and which end of it, chosen so that none leaves the chart."""
-        first, end = self.place.x, self.place.x + self.place.width
-        return (first, "start") if first == 0 else (end, "end") if self.is_last else (self.middle, "middle")
+        """Where the label stands, and which end of it: in the middle, but where columns are narrow it may not leave
+        the chart."""
+        narrow, end = self.place.width < NARROW, self.place.x + self.place.width
+        return (end, "end") if narrow and self.is_last else (self.middle, "middle")
+
+    @property
+    def value_at(self) -> tuple[float, str]:
+        """The same of the number above a bar, which may be the first."""
+        return (self.place.x, "start") if self.place.width < NARROW and not self.place.x else self.label_at
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Columns from zero to `top`. `axis` are the labels of the upper edge, its half and zero; `before`, `now` and
-    `every` are the words of the legend for the period before, the last column and the others, none to leave it out;
-    `note` tells of columns without a value. `parts` are the labels and classes of what the columns are made of."""
+    """Columns, or with `is_line` one line, from a base to a top. `axis` are the labels of the upper edge, the half and
+    the lower edge; `before`, `now` and `every` are the words of the legend for the period before, the last column and
+    the others, none to leave it out; `note` tells of columns without a value. `parts` are the labels and classes of
+    what the columns are made of, or of marks."""
 
     columns: list[ChartColumn]
     axis: tuple[str, str, str]
@@ -160,18 +167,21 @@ class Chart:
     before: str
     note: str
     parts: tuple[tuple[str, str], ...] = ()
+    is_line: bool = False
 
     @property
     def compares(self) -> bool:
         return any(column.before is not None for column in self.columns)
 
 
-CHART_HEIGHT = 120.0
-TICKS = 5
-"""Labels below a chart, after the first."""
-VALUES_SHOWN = 14
-"""Up to so many columns, each has its number above it; else, and beside marks of the period before, only the greatest
-and the last one."""
+CHART_HEIGHT = 160.0
+TICK_STEPS = (1, 2, 3, 4, 5, 6, 10, 15, 30)
+TICKS, TICKS_OF_PHONE = 6, 3
+"""At most so many labels stand below a chart of more than a week."""
+NARROW = 4.5
+"""Percent of a chart: a column of less has no place for its label."""
+LABEL_WIDTH = 5.0
+"""Percent of a chart that a number takes: the last one is left out where it would stand in the greatest one."""
 
 
 def round_top(value: float) -> int:
@@ -184,42 +194,70 @@ def round_top(value: float) -> int:
     )  # fmt: skip
 
 
+def ticks(number: int) -> list[int]:
+    """The columns with a label below, at even distances back from the last one."""
+    if number <= 7:
+        return list(range(number))
+    step = next((step for step in TICK_STEPS if number / step <= TICKS), number)
+    return sorted(range(number - 1, -1, -step))
+
+
 def chart(
-    points: Sequence[ChartPoint], *, step: str, unit: str, before: str = "", ago: str = "", digits: int = 0
+    points: Sequence[ChartPoint],
+    *,
+    step: str,
+    unit: str,
+    before: str = "",
+    ago: str = "",
+    sign: str = "",
+    base: int = 0,
+    top: int = 0,
 ) -> Chart:
-    """Lay values over time. `step` is "day" or "hour", `before` the name of the period before, and `ago` how long ago
-    it was; `unit` is what a column without a value lacks. Values are told with so many `digits`, where they are not 0.
+    """Lay values over time, from `base` up to `top`, without one to a round number. `step` is "day" or "hour",
+    `before` the name of the period before, and `ago` how long ago it was; `unit` is what a column without a value
+    lacks, and `sign` follows the numbers of the axis.
     """
     values = [point.value or 0 for point in points]
     earlier = [point.before for point in points]
     compares = any(earlier)
-    top = round_top(max(*values, *((one or 0) for one in earlier), 1))
+    top = top or round_top(max(*values, *((one or 0) for one in earlier), 1))
     last = len(points) - 1
     greatest = values.index(max(values))
-    ticks = {round(number * last / TICKS) for number in range(TICKS + 1)} if last > 6 else {*range(last + 1)}
+    labelled = ticks(len(points))
+    on_phone = labelled[::-1][:: -(-len(labelled) // TICKS_OF_PHONE)]
+    has_both = 100 * (last - greatest) >= LABEL_WIDTH * len(points)
     empty = sum(not value for value in values)
-    has_values = len(points) <= VALUES_SHOWN and not compares
+    above = [max(value - base, 0) for value in values]
     columns = []
     for number, (point, bar, place) in enumerate(
-        zip(points, bars(values, CHART_HEIGHT, top=top, gap=0.4), bars([1] * len(points), 1, top=1, gap=0), strict=True)
+        zip(
+            points,
+            bars(above, CHART_HEIGHT, top=top - base, gap=0.4),
+            bars([1] * len(points), 1, top=1, gap=0),
+            strict=True,
+        )
     ):
-        is_key = number in (greatest, last)
+        is_told = number == greatest or (number == last and has_both)
+        title = f"{point.name}: {point.told}{f'. New: {point.mark}' if point.mark else ''}"
         columns.append(
             ChartColumn(
-                title=f"{point.name}: {point.told}" + (f". {ago} earlier: {point.told_before}" if compares else ""),
+                point=point,
+                title=title + (f". {ago} earlier: {point.told_before}" if compares else ""),
                 place=place,
                 bar=bar,
-                tick=point.tick if number in ticks else "",
-                value=_rounded(point.value, digits) if point.value and (is_key or has_values) else "",
-                before=round(CHART_HEIGHT * (1 - point.before / top), 3) if point.before else None,
+                tick=point.tick if number in labelled else "",
+                value=f"{point.value:,.0f}{sign}" if point.value and is_told else "",
+                before=round(CHART_HEIGHT * (1 - point.before / top), 3)
+                if compares and point.before is not None
+                else None,
                 parts=_stacked(point.parts, bar),
-                is_key=is_key,
                 is_last=number == last,
+                is_minor=number not in on_phone,
             )
         )
     return Chart(
         columns=columns,
-        axis=(f"{top:,}", f"{top // 2:,}", "0"),
+        axis=(f"{top:,}{sign}", f"{(top + base) // 2:,}{sign}", f"{base}{sign}"),
         every=f"Whole {step}",
         now="Today so far" if step == "day" else "This hour so far",
         before=before[:1].upper() + before[1:],
@@ -237,11 +275,6 @@ def _stacked(parts: Sequence[tuple[str, float]], bar: Bar) -> tuple[tuple[str, f
     return tuple(placed)
 
 
-def _rounded(value: float, digits: int) -> str:
-    told = f"{value:,.{digits}f}"
-    return told.rstrip("0").rstrip(".") if digits else told
-
-
 def bars(
     values: Sequence[float], height: float, *, top: float, gap: float = 0.25, min_height: float = 1.0
 ) -> list[Bar]:
@@ -255,13 +288,14 @@ def bars(
     for number, value in enumerate(values):
         tall = height * min(max(value, 0) / top, 1) if top > 0 else 0.0
         tall = max(tall, min_height) if value > 0 else 0.0
+        y = round(height - tall, 3)
         columns.append(
             Bar(
                 value=value,
                 x=round(place * (number + gap / 2), 3),
-                y=round(height - tall, 3),
+                y=y,
                 width=round(place * (1 - gap), 3),
-                height=round(tall, 3),
+                height=round(height - y, 3),
             )
         )
     return columns

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
+from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from context.models import VIEW_RUN, ContextRun
@@ -114,11 +116,13 @@ class StepState:
 
 @dataclass(frozen=True, slots=True)
 class TourPanel:
-    """The panel of the guided demo; `next` is None when everything is done that this person may do."""
+    """The panel of the guided demo; `next` is None when everything is done that this person may do;
+    `is_here`: its page is the one that is shown."""
 
     steps: tuple[StepState, ...]
     next: StepState | None
     url: str
+    is_here: bool
 
     @property
     def barred(self) -> bool:
@@ -126,8 +130,8 @@ class TourPanel:
         return any(not state.allowed for state in self.steps)
 
 
-def tour_panel(by: Principal, agents: list[Agent]) -> TourPanel | None:
-    """The panel of a guided person; None if they may not see the agent of the demo."""
+def tour_panel(by: Principal, agents: list[Agent], request: HttpRequest) -> TourPanel | None:
+    """The panel of a guided person on a page; None if they may not see the agent of the demo."""
     tour = DemoTour.objects.filter(person_id=int(by.id)).first()
     agent = next((agent for agent in agents if tour and agent.slug == tour.agent_slug), None)
     if tour is None or agent is None:
@@ -140,4 +144,7 @@ def tour_panel(by: Principal, agents: list[Agent]) -> TourPanel | None:
         states.append(state)
         if allowed and not is_done:
             following = following or state
-    return TourPanel(tuple(states), following, following.step.place(by, agent) if following else "")
+    url = following.step.place(by, agent) if following else ""
+    place = urlsplit(url)
+    is_here = place.path == request.path and QueryDict(place.query).dict().items() <= request.GET.dict().items()
+    return TourPanel(tuple(states), following, url, is_here)

@@ -48,7 +48,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         **shown,
         "role": role_of(user),
         # In the past nobody can take its steps.
-        "tour": tour_panel(by, agents) if waiting.get(TOUR_SHOWN) and not by.only_reads else None,
+        "tour": tour_panel(by, agents, request) if waiting.get(TOUR_SHOWN) and not by.only_reads else None,
         "tour_left": bool(waiting.get(TOUR_LEFT)),
         "past": past_shown(request),
         "perms": PermWrapper(cast(Any, SimpleNamespace(has_perm=by.may))),

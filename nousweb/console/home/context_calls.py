@@ -25,14 +25,16 @@ _SUMS = {"included": Sum("tokens"), "referenced": Sum("tokens", filter=Q(referen
 
 def reference_shares(
     personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
-) -> tuple[dict[str, Trend], list[float | None]]:
-    """Shares in percent by section, of which "" is all of them, and of each hour or day. One query.
+) -> tuple[dict[str, Trend], list[float | None], list[float | None]]:
+    """Shares in percent by section, of which "" is all of them, and of each hour or day, also of the period before.
+    One query.
 
     `snapshot` has the sums of whole days that `usage_refresh` stored; only other times are summed here.
     """
     included: Counter[tuple[str, bool]] = Counter()
     referenced: Counter[tuple[str, bool]] = Counter()
-    by_step: dict[datetime, Counter[str]] = {moment: Counter() for moment in period.moments}
+    moments_before = [moment - period.length for moment in period.moments]
+    by_step: dict[datetime, Counter[str]] = {moment: Counter() for moment in (*moments_before, *period.moments)}
     since, since_before = period.start, period.earlier
     if snapshot and period.step == DAY:
         counted = _midnight(date.fromisoformat(snapshot.value["until"]))
@@ -52,7 +54,7 @@ def reference_shares(
     for row in live.values("section", before=is_before, step=period.bucket("at")).annotate(**_SUMS):
         included[row["section"], row["before"]] += row["included"]
         referenced[row["section"], row["before"]] += row["referenced"] or 0
-        if not row["before"] and row["step"] in by_step:
+        if row["step"] in by_step:
             by_step[row["step"]].update(included=row["included"], referenced=row["referenced"] or 0)
     for sums in (included, referenced):
         for before in (False, True):
@@ -65,7 +67,8 @@ def reference_shares(
     trends = {
         section: Trend(share(section, before=False), share(section, before=True), points=True) for section in sections
     }
-    return trends, [percent(sums["referenced"], sums["included"]) for sums in by_step.values()]
+    steps = [percent(sums["referenced"], sums["included"]) for sums in by_step.values()]
+    return trends, steps[len(moments_before) :], steps[: len(moments_before)]
 
 
 def usage_refresh(agent: Agent | None, *, both: bool) -> None:
@@ -93,6 +96,7 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), tzinfo=UTC)
 
 
+DEFAULT_CHART = "calls"
 SECTION_WIDTH = 100.0
 RUNS_READ = 200
 """The latest calls of a period whose sections are read: they lie in documents, which are costly to open."""
@@ -108,8 +112,8 @@ class P95(Aggregate):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One hour or day: calls now and before, and the mean size of a prompt; of now also the time that 95 % did not
-    exceed, and the shares in percent with a reported answer, and of successes among the reported outcomes."""
+    """One hour or day: calls, the mean size of a prompt, and the milliseconds that 95 % did not exceed, now and
+    before; of now also the calls with a reported answer, with a success and with a failure."""
 
     label: str
     calls: int
@@ -117,8 +121,10 @@ class Column:
     tokens: float | None
     tokens_before: float | None
     p95: float | None
-    answered: float | None
-    success: float | None
+    p95_before: float | None
+    answered: int
+    success: int
+    failure: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,18 @@ class SectionUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """The chart of a figure: the figure's `key`, the heading, what the whole says (`words`), also `said` where that is
+    more than the figure, and the chart."""
+
+    key: str
+    label: str
+    words: str
+    said: str
+    chart: Chart
+
+
+@dataclass(frozen=True, slots=True)
 class Calls:
     """Everything about calls in one period, beside the one before."""
 
@@ -158,41 +176,28 @@ class Calls:
     success: Trend
     columns: list[Column]
     figures: list[Figure]
-    call_chart: Chart
-    token_chart: Chart
+    drawing: Drawing
     when: str
     sections: list[SectionUse]
     runs_read: int
     failed_sections: int
 
     @property
-    def busiest(self) -> Column:
-        return max(self.columns, key=lambda column: column.calls)
-
-    @property
     def drawn(self) -> bool:
         """Whether there are points enough for a chart; else `when` tells of them."""
         return sum(column.calls > 0 for column in self.columns) >= LEAST_POINTS
-
-    call_words: str
-    token_words: str
 
     @property
     def compares(self) -> bool:
         """Whether both periods have so many calls that their means can be compared."""
         return _compares(self.calls)
 
-    @property
-    def tokens_range(self) -> tuple[float, float] | None:
-        """The least and the greatest mean of an hour or day; None where there was no call."""
-        means = [column.tokens for column in self.columns if column.tokens is not None]
-        return (min(means), max(means)) if means else None
-
 
 def context_calls(
-    personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
+    personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None, drawn: str
 ) -> Calls:
-    """Figures of both periods. Four queries: the totals, the series, the latest calls' sections, and the usage.
+    """Figures of both periods, with the chart of the one that is `drawn`. Four queries: the totals, the series, the
+    latest calls' sections, and the usage.
 
     `snapshot` is for `reference_shares`.
     """
@@ -200,7 +205,7 @@ def context_calls(
     if agent:
         runs = runs.filter(agent=agent)
     totals = _totals(personas, agent, period)
-    shares, shares_by_step = reference_shares(personas, agent, period, snapshot)
+    shares, *shares_by_step = reference_shares(personas, agent, period, snapshot)
     sections, runs_read, failed, by_step = _sections(personas, agent, period, shares)
     columns = _columns(runs, period)
 
@@ -222,18 +227,14 @@ def context_calls(
         "referenced": shares.get("", Trend(None, None)),
         "success": share_trend("success", "ended"),
     }
-    call_chart, token_chart = _charts(columns, by_step, period, compares=_compares(trends["calls"]))
+    compares = _compares(trends["calls"])
+    figures = _figures(trends, compares=compares)
+    figure = next((one for one in figures if one.key == drawn), figures[0])
     return Calls(
         **trends,
         columns=columns,
-        figures=_figures(trends, columns, shares_by_step, period),
-        call_words=_said(f"{totals['calls']:,} in total", trends["calls"].sentence(period.before_label, less="fewer")),
-        token_words=_said(
-            f"≈ {totals['mean_tokens'] or 0:,.0f} on average",
-            trends["tokens"].sentence(period.before_label) if _compares(trends["calls"]) else "",
-        ),
-        call_chart=call_chart,
-        token_chart=token_chart,
+        figures=figures,
+        drawing=_drawing(figure, columns, by_step, shares_by_step, period, compares=compares),
         when=period.words([column.calls for column in columns]),
         sections=sections,
         runs_read=runs_read,
@@ -241,32 +242,25 @@ def context_calls(
     )
 
 
-def _said(what: str, change: str) -> str:
-    return f"{what}, {change}" if change else what
-
-
 def _compares(calls: Trend) -> bool:
     return min(calls.now or 0, calls.before or 0) >= ENOUGH
 
 
-def _figures(
-    trends: dict[str, Trend], columns: list[Column], referenced: list[float | None], period: Period
-) -> list[Figure]:
+def _figures(trends: dict[str, Trend], *, compares: bool) -> list[Figure]:
     """The figures of a period; with trends only where both periods have calls enough for them."""
-    names = [period.short(moment) for moment in period.moments]
 
-    def figure(label: str, name: str, unit: str, values: list[Any], of: str, about: str = "") -> Figure:
-        now, trend = trends[name].now, trends[name] if _compares(trends["calls"]) else None
-        value = "–" if now is None else f"{about}{now:,.0f}{' %' if of == '%' else ''}"
-        return Figure(label, value, unit, [*zip(names, values, strict=True)], of, trend)
+    def figure(label: str, key: str, unit: str, about: str = "", sign: str = "") -> Figure:
+        now, trend = trends[key].now, trends[key] if compares else None
+        value = "–" if now is None else f"{about}{now:,.0f}{sign}"
+        return Figure(label, value, unit, trend=trend, key=key)
 
     return [
-        figure("Prompts", "calls", "", [column.calls for column in columns], ""),
-        figure("Mean prompt", "tokens", "tokens", [column.tokens for column in columns], "tokens", "≈ "),
-        figure("95th percentile of time", "p95", "ms", [column.p95 for column in columns], "ms"),
-        figure("Answers reported", "answered", "of prompts", [column.answered for column in columns], "%"),
-        figure("Referenced in answers", "referenced", "of tokens", referenced, "%"),
-        figure("Reported success", "success", "of reported", [column.success for column in columns], "%"),
+        figure("Prompts", "calls", ""),
+        figure("Mean prompt", "tokens", "tokens", "≈ "),
+        figure("95th percentile of time", "p95", "ms"),
+        figure("Answers reported", "answered", "of prompts", sign=" %"),
+        figure("Referenced in answers", "referenced", "of tokens", sign=" %"),
+        figure("Reported success", "success", "of reported", sign=" %"),
     ]
 
 
@@ -317,12 +311,12 @@ def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
             tokens=Sum("tokens"),
             p95=P95("duration_ms"),
             answered=Count("created_at", filter=Q(responded_at__isnull=False)),
-            ended=Count("created_at", filter=~Q(outcome="")),
             success=Count("created_at", filter=Q(outcome=ContextRun.Outcome.SUCCESS)),
+            failure=Count("created_at", filter=Q(outcome=ContextRun.Outcome.FAILURE)),
         )
     )
     found = {row["bucket"]: row for row in rows}
-    nothing = {"p95": None, "answered": 0, "n": 0, "success": 0, "ended": 0}
+    nothing: dict[str, Any] = {"p95": None, "answered": 0, "success": 0, "failure": 0}
     days = [found.get(moment, nothing) for moment in period.moments]
     counts = [(row["bucket"], row["n"]) for row in rows]
     sums = [(row["bucket"], row["tokens"]) for row in rows]
@@ -337,8 +331,10 @@ def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
             tokens=means[number],
             tokens_before=means_before[number],
             p95=day["p95"],
-            answered=percent(day["answered"], day["n"]),
-            success=percent(day["success"], day["ended"]),
+            p95_before=found.get(moment - period.length, nothing)["p95"],
+            answered=day["answered"],
+            success=day["success"],
+            failure=day["failure"],
         )
         for number, (moment, day) in enumerate(zip(period.moments, days, strict=True))
     ]
@@ -348,10 +344,98 @@ SECTIONS_DRAWN = 6
 """More sections are drawn as one."""
 
 
-def _charts(
-    columns: list[Column], by_step: dict[datetime, Counter[str]], period: Period, *, compares: bool
-) -> tuple[Chart, Chart]:
-    """The chart of calls, and that of tokens, whose columns are made of the greatest sections."""
+def _drawing(
+    figure: Figure,
+    columns: list[Column],
+    by_step: dict[datetime, Counter[str]],
+    shares: list[list[float | None]],
+    period: Period,
+    *,
+    compares: bool,
+) -> Drawing:
+    """The chart of a figure. Outcomes and answers are counted, so that their failures are seen, the mean prompt is made
+    of the greatest sections."""
+    legend: list[tuple[str, str]] = []
+    parts: list[tuple[tuple[str, float], ...]] = [()] * len(columns)
+    sign, unit = "", "prompts"
+    of_prompts = [
+        (float(one.calls), float(one.calls_before), _prompts(one.calls), f"{one.calls_before:,}") for one in columns
+    ]
+    values: list[tuple[float | None, float | None, str, str]] = [*of_prompts]
+    label = f"Prompts by {period.step_label}"
+    if figure.key == "tokens":
+        label = "Tokens of a mean prompt by section"
+        told = [(one.tokens, one.tokens_before) for one in columns]
+        values = [
+            (now, before, _measured(now, " tokens", "≈ "), _measured(before, " tokens", "≈ ")) for now, before in told
+        ]
+        legend, parts = _section_parts(by_step, period)
+    elif figure.key == "p95":
+        label, sign = "Milliseconds that 95 % of the prompts did not exceed", " ms"
+        values = [
+            (one.p95, one.p95_before, _measured(one.p95, sign), _measured(one.p95_before, sign)) for one in columns
+        ]
+    elif figure.key == "referenced":
+        label, sign, unit = "Share of the tokens that answers refer to", " %", "a reference"
+        values = [
+            (now, before, _measured(now, sign), _measured(before, sign)) for now, before in zip(*shares, strict=True)
+        ]
+    elif figure.key in ("answered", "success"):
+        label = (
+            "Prompts by reported outcome" if figure.key == "success" else "Prompts with and without a reported answer"
+        )
+        counts = [_counted(one, figure.key) for one in columns]
+        legend = [
+            (name, look) for place, (name, look, _) in enumerate(counts[0]) if any(day[place][2] for day in counts)
+        ]
+        parts = [tuple((look, float(number)) for _, look, number in day) for day in counts]
+        values = [
+            (now, None, f"{said} ({', '.join(f'{number:,} {name.lower()}' for name, _, number in day if number)})", "")
+            if now else (now, None, said, "")
+            for (now, _, said, _), day in zip(of_prompts, counts, strict=True)
+        ]  # fmt: skip
+    points = [
+        ChartPoint(one.label, period.short(moment), now, said, before if compares else None, said_before, made)
+        for one, moment, (now, before, said, said_before), made in zip(
+            columns, period.moments, values, parts, strict=True
+        )
+    ]
+    drawn = chart(
+        points, step=period.step_label, unit=unit, before=period.before_label, ago=CHOICES[period.days],
+        sign=" %" if sign == " %" else "",
+    )  # fmt: skip
+    if legend:
+        drawn = replace(drawn, every="", parts=tuple(legend))
+    change = (
+        figure.trend.sentence(period.before_label, less="fewer" if figure.key == "calls" else "less")
+        if figure.trend
+        else ""
+    )
+    total = {"calls": "in total", "tokens": "tokens on average"}.get(figure.key, figure.unit)
+    words = ", ".join(filter(None, (f"{figure.value} {total}", change))) if figure.value != "–" else ""
+    return Drawing(figure.key, label, words, words if change else "", drawn)
+
+
+def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:
+    """What the prompts of an hour or day were: by name the class and the number, the first at the bottom."""
+    if key == "answered":
+        return ("With an answer", "chart-bar", column.answered), (
+            "Without",
+            "chart-rest",
+            column.calls - column.answered,
+        )
+    rest = column.calls - column.success - column.failure
+    return (
+        ("Failure", "chart-failed", column.failure),
+        ("Success", "chart-bar", column.success),
+        ("Not reported", "chart-rest", rest),
+    )
+
+
+def _section_parts(
+    by_step: dict[datetime, Counter[str]], period: Period
+) -> tuple[list[tuple[str, str]], list[tuple[tuple[str, float], ...]]]:
+    """The labels and classes of the greatest sections, and their sizes in each hour or day."""
     greatest = [label for label, _ in sum(by_step.values(), Counter()).most_common(SECTIONS_DRAWN)]
     looks = {section_label(key): look for key, look in COLOURS.items()}
 
@@ -360,35 +444,16 @@ def _charts(
         rest = sum(sizes.values()) - sum(sizes[label] for label in greatest)
         return (*((looks.get(label, "seg-8"), sizes[label]) for label in greatest), ("seg-rest", rest)) if sizes else ()
 
-    if not compares:
-        columns = [replace(column, calls_before=0, tokens_before=None) for column in columns]
-    named = list(zip(columns, map(period.short, period.moments), strict=True))
-    calls = [
-        ChartPoint(
-            column.label, tick, column.calls, f"{column.calls:,} prompt{'' if column.calls == 1 else 's'}",
-            column.calls_before, f"{column.calls_before:,}",
-        )
-        for column, tick in named
-    ]  # fmt: skip
-    tokens = [
-        ChartPoint(
-            column.label, tick, column.tokens, _mean_words(column.tokens), column.tokens_before,
-            _mean_words(column.tokens_before), parts(moment),
-        )
-        for (column, tick), moment in zip(named, period.moments, strict=True)
-    ]  # fmt: skip
-    words: dict[str, Any] = {
-        "step": period.step_label,
-        "before": period.before_label,
-        "ago": CHOICES[period.days],
-        "unit": "prompts",
-    }
-    legend = (*((label, looks.get(label, "seg-8")) for label in greatest), ("Other sections", "seg-rest"))
-    return chart(calls, **words), replace(chart(tokens, **words), every="", parts=legend if greatest else ())
+    legend = [*((label, looks.get(label, "seg-8")) for label in greatest), ("Other sections", "seg-rest")]
+    return legend if greatest else [], [parts(moment) for moment in period.moments]
 
 
-def _mean_words(tokens: float | None) -> str:
-    return "none" if tokens is None else f"≈ {tokens:,.0f} tokens"
+def _prompts(number: int) -> str:
+    return f"{number:,} prompt{'' if number == 1 else 's'}"
+
+
+def _measured(value: float | None, unit: str, about: str = "") -> str:
+    return "none" if value is None else f"{about}{value:,.0f}{unit}"
 
 
 def _means(sums: list[float], counts: list[float]) -> list[float | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db.models import Model
-from django.utils.text import capfirst, get_text_list
+from django.utils.text import capfirst
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
@@ -66,6 +66,15 @@ SEEN = (VIEW_AGENT, VIEW_AUDIT, VIEW_RUN, VIEW_INDEX, VIEW_JOB, VIEW_EXPECTATION
 
 
 @dataclass(frozen=True, slots=True)
+class Alert:
+    """What is not as it should be, in a few words; `kind` is of its badge; `url` is where it is told in full."""
+
+    words: str
+    kind: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dashboard:
     """The contents of the home page; empty for parts that the principal may not see."""
 
@@ -90,58 +99,43 @@ class Dashboard:
         return [check for check in self.checks if check.is_fine]
 
     @property
-    def quiet(self) -> list[HealthCheck]:
-        """The checks that are fine, or cannot be told yet."""
-        return [check for check in self.checks if check.kind in ("ok", "neutral")]
-
-    @property
     def items_left(self) -> int:
         """How many items wait that are not listed."""
         return self.waiting - sum(item.members for item in self.items)
+
+    @property
+    def checks_sorted(self) -> list[HealthCheck]:
+        """The checks, those that are not fine first."""
+        return sorted(self.checks, key=lambda check: ("block", "warn", "neutral", "ok").index(check.kind))
 
     @property
     def troubles(self) -> list[HealthCheck]:
         return [check for check in self.checks if check.kind in ("warn", "block")]
 
     @property
-    def kind(self) -> str:
-        """The badge of the page: of what failed or is not fine, not of what waits for a decision."""
-        kinds = {check.kind for check in self.troubles}
-        return "block" if self.failures or "block" in kinds else "warn" if kinds else "ok"
-
-    @property
     def is_well(self) -> bool:
         """Whether nothing waits, every check is fine, and the person sees all of them."""
-        return self.sees_all and not self.waiting and all(check.is_fine for check in self.checks) and not self.failures
+        return self.sees_all and not self.waiting and not self.alerts
 
     @property
-    def word(self) -> str:
-        """The words of the badge; "" for nothing but items that wait."""
-        words = {"block": "problems", "warn": "needs a look", "ok": "all well" if self.is_well else ""}
-        return words[self.kind]
-
-    @property
-    def checks_fine(self) -> str:
-        """How many checks of the system are fine, as a sentence; "" for none."""
-        number, total = len(self.fine), len(self.checks)
-        if not number:
-            return ""
-        checks = f"system check{'' if total == 1 else 's'}"
-        return f"{f'All {total}' if number == total else f'{number} of {total}'} {checks} are fine."
+    def alerts(self) -> list[Alert]:
+        """What failed, and each check that is not fine, with the pages that tell of them."""
+        failed = [Alert(capfirst(failure.brief), "block", failure.url) for failure in self.failures]
+        checks = [check for check in self.checks_sorted if not check.is_fine]
+        return failed + [
+            Alert(capfirst(check.brief), "block" if check.kind == "block" else "warn", check.url or "#checks")
+            for check in checks
+        ]
 
     @property
     def state(self) -> str:
-        """Whether all is well, in one sentence; else what is not."""
-        one = self.waiting == 1
-        whom = "your review" if self.decides else "a reviewer"
-        waits = [f"{self.waiting:,} item{' waits' if one else 's wait'} for {whom}"] if self.waiting else []
-        wrong = [failure.brief for failure in self.failures] + [check.brief for check in self.troubles]
-        if wrong or waits:
-            said = f"{capfirst(get_text_list([*waits, *wrong], 'and'))}."
-            return said if wrong else f"{said} {self.checks_fine}".strip()
-        if not self.is_well:
-            return f"Nothing waits for you. {self.checks_fine}".strip()
-        return "All is well: nothing waits, nothing failed, the log is as it was sealed, and all expectations are met."
+        """What waits, or that all is well, in one sentence; "" where the alerts tell enough."""
+        if self.waiting:
+            waits = f"item{' waits' if self.waiting == 1 else 's wait'}"
+            return f"{self.waiting:,} {waits} for {'your review' if self.decides else 'a reviewer'}."
+        if self.is_well:
+            return "All is well: nothing waits, nothing failed, the log is as sealed, and all expectations are met."
+        return "" if self.alerts else "Nothing waits for you."
 
 
 QUERIES: dict[str, tuple[str, CachedQuery]] = {

@@ -180,11 +180,14 @@ class Trend:
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A figure of a period: its `value` and `unit`, its trend, and its value of each hour or day, the last under way;
-    None where nothing was measured. `of` is the unit of the values."""
+    None where nothing was measured, and of each how much is `failed`. `of` is the unit of the values, and `key` names
+    the chart of a figure that has one."""
 
     label: str
     value: str
     unit: str
-    points: list[tuple[str, float | None]]
+    points: Sequence[tuple[str, float | None]] = ()
     of: str = ""
     trend: Trend | None = None
+    failed: Sequence[int] = ()
+    key: str = ""

@@ -1,5 +1,6 @@
 """How many prompts the last week had, those that failed, and the figures of each of the last 14 days."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -110,8 +111,10 @@ def daily_figures(rows: Rows) -> list[Figure]:
     def share(part: float, whole: float) -> float | None:
         return round(100 * part / whole, 1) if whole else None
 
-    def figure(label: str, value: str, unit: str, points: list[float | None], of: str, trend: Trend) -> Figure:
-        return Figure(label, value, unit, [*zip(names, points, strict=True)], of, trend if compares else None)
+    def figure(
+        label: str, value: str, unit: str, points: list[float | None], of: str, trend: Trend, failed: Sequence[int] = ()
+    ) -> Figure:
+        return Figure(label, value, unit, [*zip(names, points, strict=True)], of, trend if compares else None, failed)
 
     return [
         figure("Prompts", f"{prompts:,}", "", [float(day[0]) for day in now], "", Trend(prompts, earlier[0])),
@@ -121,8 +124,9 @@ def daily_figures(rows: Rows) -> list[Figure]:
         ),
         figure(
             "Reported success", f"{share(succeeded, ended):.0f} %" if ended else "–", f"of {ended:,} reported",
-            [share(day[3], day[2]) for day in now], "%",
+            [float(day[0]) for day in now], "",
             Trend(share(succeeded, ended), share(earlier[3], earlier[2]), points=True),
+            [day[2] - day[3] for day in now],
         ),
     ]  # fmt: skip
 

@@ -265,7 +265,7 @@ def log_check(rows: Rows, by: Principal) -> HealthCheck:
         began = LogSeal.objects.order_by("serial").values_list("sealed_at", flat=True).first()
         if began is None or began > clock.now() - VERIFY_EVERY:
             detail = "The audit trail was not verified yet: the worker does it within minutes of the first seal."
-            return HealthCheck(name, "neutral", "not verified yet", detail)
+            return HealthCheck(name, "neutral", "not verified yet", detail, url=url)
         return HealthCheck(
             name, "warn", "not verified", "Nobody would see that an old record was changed in the database.",
             "The worker verifies it each day; ask for it on the page Integrity.", url=url,

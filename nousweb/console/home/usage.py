@@ -14,8 +14,8 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Fact
+from nousweb.console.home.context_calls import DEFAULT_CHART, Calls, context_calls
 from nousweb.console.home.context_calls import NAME as BY_DAY
-from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.memory_growth import GrowthSeries, memory_growth, snapshot_name
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period, Trend
 from nousweb.lib import clock
@@ -51,6 +51,17 @@ class Usage:
     def query(self) -> str:
         """The query parameter of the agent for links of this page."""
         return f"&agent={self.agent.slug}" if self.agent else ""
+
+    @property
+    def address(self) -> str:
+        """The address of this page without the chart; "" where none is drawn."""
+        return f"?days={self.period.days}{self.query}" if self.calls.drawn else ""
+
+    @property
+    def period_query(self) -> str:
+        """Those of the agent and the chart, for links to other periods."""
+        key = self.calls.drawing.key
+        return self.query if key == DEFAULT_CHART else f"{self.query}&chart={key}"
 
 
 def agents_activity(by: Principal, personas: tuple[str, ...], period: Period) -> tuple[list[dict[str, Any]], bool]:
@@ -93,7 +104,8 @@ def days_of(query: QueryDict) -> int:
 
 
 def usage(by: Principal, query: QueryDict) -> Usage:
-    """The usage that `by` may see, for ?days= and ?agent=. The number of queries does not depend on the amount of data.
+    """The usage that `by` may see, for ?days=, ?agent= and ?chart=. The number of queries does not depend on the
+    amount of data.
 
     Raises NotFound for an unknown agent, and NotAllowed if `by` may not see agents.
     """
@@ -113,7 +125,7 @@ def usage(by: Principal, query: QueryDict) -> Usage:
     return Usage(
         period=period,
         agent=agent,
-        calls=context_calls(personas, agent, period, snapshots.get(BY_DAY)),
+        calls=context_calls(personas, agent, period, snapshots.get(BY_DAY), query.get("chart", "")),
         memory=memory,
         memory_at=memory_at,
         agents=agents,

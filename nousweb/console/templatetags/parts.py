@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import repeat
 from typing import Any
 
 from django import template
@@ -12,8 +13,8 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from nousweb.console.common import Chart, Column, Title, bars
-from nousweb.console.common.charts import VALUES_SHOWN, Segment
+from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
+from nousweb.console.common.charts import CHART_HEIGHT, Segment
 from nousweb.console.common.list_page import ASCENDING
 from nousweb.console.templatetags.console import ago, dt, iso, plain, tokens
 from nousweb.console.templatetags.visible import shown, shown_plain
@@ -242,24 +243,32 @@ SPARK_HEIGHT = 31.0
 
 
 @register.simple_tag
-def sparkline(points: Sequence[tuple[str, float | None]], label: str, unit: str = "") -> SafeString:
+def sparkline(
+    points: Sequence[tuple[str, float | None]], label: str, unit: str = "", failed: Sequence[int] = ()
+) -> SafeString:
     """A series as small columns over the width of its place, the last one, which is now, in the accent; a dot for none.
 
-    `points` are the names of hours or days with their values, None where nothing was measured; `label` says what they
-    are, for those who do not see them, with `unit`. Beside it the page must say its last or its whole value.
+    `points` are the names of hours or days with their values, None where nothing was measured, and `failed` how much
+    of each is a failure; `label` says what they are, for those who do not see them, with `unit`. Beside it the page
+    must say its last or its whole value.
     """
     values = [value or 0 for _, value in points]
     unit = f" {unit}" if unit else ""
     drawn = SafeString("")
     shapes = bars(values, SPARK_HEIGHT, top=max(values, default=0), gap=0.3, min_height=2.0)
-    for (name, value), bar in zip(points, shapes, strict=True):
+    for (name, value), bar, failures in zip(points, shapes, failed or repeat(0), strict=False):
         told = "not measured" if value is None else f"{value:,.0f}{unit}"
+        told += f", {failures:,} failed" if failures else ""
         if not bar.height:
             drawn += format_html(_SPARK_NONE, plain(bar.middle), name, told)
             continue
         look = "spark-now" if name == points[-1][0] else "spark-bar"
         sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(bar.height)
         drawn += format_html(_SPARK_BAR, look, *sizes, name, told)
+        if failures and value:
+            tall = bar.height * failures / value
+            sizes = plain(bar.x), plain(SPARK_HEIGHT + 1 - tall), plain(bar.width), plain(tall)
+            drawn += format_html(_SPARK_BAR, "chart-failed", *sizes, name, told)
     words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     return format_html(_SPARK, words, drawn)
 
@@ -281,41 +290,66 @@ def sections_bar(segments: Sequence[Segment], share: int) -> SafeString:
     return format_html(_SECTIONS, format_html_join("", _SECTION, parts), min(share, 100))
 
 
-_COLUMN = """<g class="chart-col"><rect class="chart-hit" x="{}%" y="0" width="{}%" height="144" />{}
-<text class="chart-told" x="0" y="12">{}</text></g>"""
-_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
-_NONE = '<circle class="chart-none" cx="{}%" cy="141" r="2" />'
-_VALUE = '<text class="chart-value{}" x="{}%" y="{}" text-anchor="{}">{}</text>'
-_TICK = '<text class="chart-tick" x="{}%" y="161" text-anchor="{}">{}</text>'
-_BEFORE = '<line class="chart-before" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 CHART_TOP = 24
 """Pixels above the upper edge, where values stand and what is pointed at is told."""
+_BASE = CHART_HEIGHT + CHART_TOP
+_COLUMN = f"""<g class="chart-col"><rect class="chart-hit" x="{{}}%" y="0" width="{{}}%" height="{_BASE:g}" />{{}}
+<text class="chart-told" x="0" y="12">{{}}</text></g>"""
+_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
+_NONE = f'<circle class="chart-none" cx="{{}}%" cy="{_BASE - 3:g}" r="2" />'
+_POINT = '<circle class="{}" cx="{}%" cy="{}" r="4" />'
+_VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
+_MARKED = '<text class="chart-marked" x="{}%" y="{}" text-anchor="middle">{}</text>'
+_TICK = f'<text class="{{}}" x="{{}}%" y="{_BASE + 17:g}" text-anchor="{{}}">{{}}</text>'
+_LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart with their values above and labels below them, and the period before as lines."""
-    drawn = SafeString("")
+    """The columns of a chart, or its line, with labels below, and behind them the period before as a line of steps."""
+    drawn, last = SafeString(""), None
     for column in chart.columns:
-        bar, middle, before = column.bar, plain(column.middle), SafeString("")
-        if column.before is not None:
-            height, place = plain(column.before + CHART_TOP), column.place
-            before = format_html(_BEFORE, plain(place.x), height, plain(place.x + place.width), height)
-        if bar.height:
-            whole = (f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height)
-            inside = before
-            for look, y, tall in reversed(column.parts or (whole,)):
-                inside = (
-                    format_html(_BAR, look, plain(bar.x), plain(y + CHART_TOP), plain(bar.width), plain(tall)) + inside
-                )
-            if column.value:
-                look = " is-key" if column.is_key else ""
-                # A number is wider than one of many columns.
-                at, anchor = (column.middle, "middle") if len(chart.columns) <= VALUES_SHOWN else column.label_at
-                inside += format_html(_VALUE, look, plain(at), plain(bar.y + CHART_TOP - 5), anchor, column.value)
-        else:
-            inside = format_html(_NONE, middle) + before
+        inside = _steps(last, column) + (_line(last, column) if chart.is_line else _bars(column))
+        if column.value:
+            at, anchor = column.value_at
+            inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, column.title)
         if column.tick:
-            drawn += format_html(_TICK, plain(column.label_at[0]), column.label_at[1], column.tick)
+            look = f"chart-tick{' is-minor' if column.is_minor else ''}"
+            drawn += format_html(_TICK, look, plain(column.label_at[0]), column.label_at[1], column.tick)
+        last = column
+    return drawn
+
+
+def _bars(column: ChartColumn) -> SafeString:
+    bar = column.bar
+    if not bar.height:
+        return format_html(_NONE, plain(column.middle))
+    parts = column.parts or ((f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height),)
+    shapes = ((look, plain(bar.x), plain(y + CHART_TOP), plain(bar.width), plain(tall)) for look, y, tall in parts)
+    return format_html_join("", _BAR, shapes)
+
+
+def _line(last: ChartColumn | None, column: ChartColumn) -> SafeString:
+    """The line from the last point, and the point where something began or the line ends."""
+    if column.point.value is None:
+        return SafeString("")
+    x, y, drawn = plain(column.middle), plain(column.bar.y + CHART_TOP), SafeString("")
+    if last and last.point.value is not None:
+        drawn += format_html(_LINE, "chart-line", plain(last.middle), plain(last.bar.y + CHART_TOP), x, y)
+    look = "chart-mark" if column.point.mark else "chart-end" if column.is_last else "chart-point"
+    drawn += format_html(_POINT, look, x, y)
+    if column.point.mark:
+        drawn += format_html(_MARKED, x, plain(column.bar.y + CHART_TOP + 20), column.point.mark)
+    return drawn
+
+
+def _steps(last: ChartColumn | None, column: ChartColumn) -> SafeString:
+    """The period before over the width of a column, with the step to it."""
+    if column.before is None:
+        return SafeString("")
+    begin, end, y = plain(column.place.x), plain(column.place.x + column.place.width), plain(column.before + CHART_TOP)
+    drawn = format_html(_LINE, "chart-before", begin, y, end, y)
+    if last and last.before is not None and last.before != column.before:
+        drawn += format_html(_LINE, "chart-before", begin, plain(last.before + CHART_TOP), begin, y)
     return drawn

@@ -62,6 +62,8 @@ def test_steps_are_done_by_what_the_person_did(ada: Agent, actor: Principal, bob
     assert opened in bobs.get("/").content.decode()
     bobs.get(opened)
     assert "1 of 4." in panel(bobs, opened)  # to look at it approves nothing
+    assert "Open the change" in panel(bobs)
+    assert "Open the change" not in panel(bobs, opened), "it never points at the page one is on"
     bobs.post(opened, {"action": "approve", "base_version": "0"})
     assert "2 of 4. Ask why something was in a prompt" in panel(bobs, "/inbox/")
     facts = reverse("agent_facts", args=["ada"])

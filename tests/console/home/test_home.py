@@ -295,11 +295,12 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
     assert [(figure.label, figure.value) for figure in shown] == [
         ("Prompts", "3"), ("Mean prompt", "≈ 300"), ("Reported success", "50 %")
     ]  # fmt: skip
-    assert [figure.points[-3][1] for figure in shown] == [3, 300, 50]
-    assert [figure.points[-1] for figure in shown] == [("Today", 0), ("Today", None), ("Today", None)]
+    assert [figure.points[-3][1] for figure in shown] == [3, 300, 3]
+    assert shown[2].failed[-3] == 1
+    assert [figure.points[-1] for figure in shown] == [("Today", 0), ("Today", None), ("Today", 0)]
     run(ada, clock.now() - HOUR, outcome="success")
     page = text_of(browser(bob))
-    assert "Reported success: at most 100 %" in page
+    assert "Reported success: at most 1, Today 1" in page
     assert page.count("<span>Today</span>") == 3
     assert f'href="{reverse("usage")}">Usage</a>' in page
 
@@ -323,21 +324,24 @@ def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, 
 def test_all_is_well_only_when_it_is(
     well: None, ada: Agent, actor: Principal, alice: User, bob: User, charlie: User
 ) -> None:
+    def told(person: User) -> tuple[str, list[tuple[str, str]]]:
+        shown = board(person)
+        return shown.state, [(alert.words, alert.kind) for alert in shown.alerts]
+
     run(ada, ago(days=1))
-    shown = board(charlie)
-    assert (shown.word, shown.kind, shown.troubles, shown.failures) == ("all well", "ok", [], [])
-    assert shown.state.startswith("All is well")
+    assert told(charlie)[0].startswith("All is well")
     # Who may not see webhooks cannot say so.
-    assert (board(bob).word, board(bob).state) == ("", "Nothing waits for you. All 8 system checks are fine.")
+    assert told(bob) == ("Nothing waits for you.", [])
     Job.objects.create(key="k", handler="webhook", agent=ada, status="dead", finished_at=ago(hours=1))
-    assert (board(charlie).word, board(charlie).state) == ("problems", "1 job failed.")
+    assert told(charlie) == ("", [("1 job failed", "block")])
     Job.objects.all().delete()
     LogVerification.objects.update(problems=2)
-    assert (board(charlie).word, board(charlie).state) == ("problems", "The log is not as it was sealed.")
+    assert told(charlie) == ("", [("The log is not as it was sealed", "block")])
     LogVerification.objects.update(problems=0, finished_at=ago(days=9))
-    assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is verified too long ago.")
+    assert told(charlie) == ("", [("The log is verified too long ago", "warn")])
     LogVerification.objects.all().delete()
-    assert (board(charlie).word, board(charlie).state) == ("", "Nothing waits for you. 8 of 9 system checks are fine.")
+    assert told(charlie) == ("", [("The log is not verified yet", "warn")])
+    assert f'<a class="badge badge-warn" href="{reverse("integrity")}">The log is not' in text_of(browser(charlie))
     seal = {
         "format": 1,
         "kind": "audit",
@@ -349,23 +353,24 @@ def test_all_is_well_only_when_it_is(
         "hash": "",
     }
     LogSeal.objects.create(serial=1, sealed_at=ago(days=3), **seal)
-    assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is not verified.")
+    assert told(charlie) == ("", [("The log is not verified", "warn")])
     LogVerification.objects.create(status="done", asked_by="schedule", finished_at=ago(hours=2))
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
-    assert (board(charlie).word, board(charlie).state) == (
-        "",
-        "1 item waits for your review. All 9 system checks are fine.",
-    )
-    assert board(alice).state == "1 item waits for a reviewer. All 8 system checks are fine."
+    assert told(charlie) == ("1 item waits for your review.", [])
+    assert board(alice).state == "1 item waits for a reviewer."
     run(ada, ago(hours=1), failed_sections=[["episodes", "timeout"]])
-    assert board(charlie).state == "1 item waits for your review and the assembly of prompts is incomplete."
+    assert told(charlie) == (
+        "1 item waits for your review.", [("The assembly of prompts is incomplete", "warn")]
+    )  # fmt: skip
 
 
-def test_fine_checks_are_counted_and_folded(well: None, ada: Agent, bob: User) -> None:
+def test_fine_checks_are_folded(well: None, ada: Agent, bob: User) -> None:
     run(ada, clock.now() - DAY)
     LogVerification.objects.update(finished_at=clock.now())
     assert len(board(bob).fine) == 8
-    assert "All 8 system checks are fine" in text_of(browser(bob))
+    page = text_of(browser(bob))
+    assert "<summary>System checks</summary>" in page
+    assert "badge-warn" not in page
 
 
 def test_health_names_a_silent_worker(ada: Agent, bob: User, charlie: User) -> None:

@@ -169,12 +169,19 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     by_day = {column.label: column for column in calls.columns}
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
     assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
-    assert calls.busiest.label == "Mon 9 Mar"
-    chart = {column.title: column for column in calls.call_chart.columns}
-    monday = chart["Mon 9 Mar: 2 prompts"]
-    assert (monday.bar.height, monday.value, calls.call_chart.axis) == (120, "2", ("2", "1", "0"))
-    assert calls.call_chart.note == "Dots: 5 of 7 days without prompts."
-    assert not calls.call_chart.compares, "with one prompt of the period before"
+    chart = calls.drawing.chart
+    monday = next(column for column in chart.columns if column.title == "Mon 9 Mar: 2 prompts")
+    assert (monday.bar.height, monday.value, chart.axis) == (160, "2", ("2", "1", "0"))
+    assert chart.note == "Dots: 5 of 7 days without prompts."
+    assert not chart.compares, "with one prompt of the period before"
+    outcomes = board(bob, chart="success").calls.drawing.chart
+    assert outcomes.parts == (("Failure", "chart-failed"), ("Success", "chart-bar"), ("Not reported", "chart-rest"))
+    monday = next(column for column in outcomes.columns if column.place == monday.place)
+    assert monday.title == "Mon 9 Mar: 2 prompts (1 failure, 1 not reported)"
+    assert [(look, height) for look, _, height in monday.parts if height] == [("chart-failed", 80), ("chart-rest", 80)]
+    assert {board(bob, chart=figure.key).calls.drawing.key for figure in calls.figures} == {
+        "calls", "tokens", "p95", "answered", "referenced", "success"
+    }  # fmt: skip
     alone = board(bob, agent="ada").calls
     assert alone.calls == Trend(2, 1)
     in_a_day = board(bob, days="1").calls
@@ -245,7 +252,7 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     shown = page()
     assert f"on {day}." not in shown
     values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
-    assert [int(value) for value in values] == [1, 2, 1, 100, 100, 100], "and the mean of each of these days"
+    assert [int(value) for value in values] == [2, 1], "the greatest and that of today"
     small = re.search(r'<svg class="spark"[^>]*aria-label="New facts by day: at most 2, [^"]* 1">(.*?)</svg>', shown)
     assert small
     assert re.findall(r"<title>[^<]*: ([^<]*)</title>", small[1]) == ["0"] * 11 + ["1", "2", "1"]
@@ -261,9 +268,10 @@ def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Age
     run(ada, ago(days=8), tokens=100)
     calls = board(bob).calls
     assert next(figure for figure in calls.figures if figure.label == "Mean prompt").trend == Trend(200, 100)
-    assert calls.token_words == "≈ 200 on average, 100 % more than in the 7 days before"
-    assert calls.call_words == "5 in total, about as many as in the 7 days before"
-    titles = [column.title for column in calls.call_chart.columns]
+    tokens = board(bob, chart="tokens").calls.drawing
+    assert tokens.said == "≈ 200 tokens on average, 100 % more than in the 7 days before"
+    assert calls.drawing.said == "5 in total, about as many as in the 7 days before"
+    titles = [column.title for column in calls.drawing.chart.columns]
     assert "Mon 9 Mar: 0 prompts. 7 days earlier: 5" in titles
 
 

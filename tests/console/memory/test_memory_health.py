@@ -76,9 +76,10 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     assert (health.facts, health.score) == (total, int(10 * (100 - 100 * lost / total)) / 10)
     segments = person.get(PAGE).context["segments"]
     assert sum(segment.value for segment in segments) == pytest.approx(100)
-    assert all(person.get(segment.url).status_code == 200 for segment in segments if segment.label != "Sound")
-    assert "Review 2 facts" in person.get(PAGE).content.decode()
-    points = [one.points for one in person.get(PAGE).context["problems"]]
+    problems = person.get(PAGE).context["problems"]
+    assert all(person.get(one.url).status_code == 200 for one in problems)
+    assert f"{len(found)} kinds of finding, in up to" in " ".join(person.get(PAGE).content.decode().split())
+    points = [one.points for one in problems]
     assert points == sorted(points, reverse=True), "what costs most first"
     assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()
     page = person.get(f"{PAGE}contested/").content.decode()
@@ -126,11 +127,16 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, system, 
         assert keep_health_scores() == 0, "once a day"
     make_facts(ada, ["tea is at four"], system)
     trend = person.get(PAGE).context["trend"]
-    scores = [column.bar.value for column in trend["chart"].columns]
-    before, today = scores[-2:]
-    assert (scores[:-2], today) == ([0] * 28, person.get(PAGE).context["health"].score)
-    assert before > today
-    assert f"{today:g} today, {round(before - today, 1):g} points lower than on" in trend["said"]
+    shown = [column.point for column in trend["chart"].columns]
+    before, today = (point.value for point in shown[-2:])
+    assert ({point.value for point in shown[:-2]}, today) == ({None}, person.get(PAGE).context["score"])
+    assert before == 75 > today == round(person.get(PAGE).context["health"].score)
+    assert f"{today} today, {before - today} points lower than on" in trend["said"]
+    assert [point.mark for point in shown[-2:]] == ["", "duplicates"], "where a kind of finding began"
+    since = {one.finding.key: one.since for one in person.get(PAGE).context["problems"]}
+    yesterday = now - timedelta(days=1)
+    assert since["duplicates"] == f"{now.day} {now:%b}"
+    assert since["stale"] == f"before {yesterday.day} {yesterday:%b}", "which is the first day that was kept"
     assert keep_figures() == 0
     assert person.get(PAGE).context["trend"] == trend, "they are not deleted with the figures of large memories"
 

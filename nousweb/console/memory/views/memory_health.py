@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import accumulate, pairwise
 from math import ceil
 from typing import Any
@@ -21,11 +21,12 @@ from context.feedback.health_score import (
     LISTED,
     SORTS,
     USES_READ,
+    DayHealth,
     facts_found,
+    health_by_day,
     ledger,
     ledger_rows,
     memory_health,
-    scores_by_day,
 )
 from context.models import VIEW_RUN
 from memory.models import Fact, ItemType, MemoryReview
@@ -61,16 +62,15 @@ def _colour(weight: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A finding that lists facts: their number, the points that they take, and the page that lists them."""
+    """A finding that lists facts: their number, the points that they take, the page that lists them, its class in the
+    picture of the score, and since when it lists facts in words, "" where that is not known."""
 
     finding: HealthFinding
     number: int
     points: float
     url: str
-
-    @property
-    def facts(self) -> str:
-        return f"{self.number:,} fact{'' if self.number == 1 else 's'}"
+    look: str
+    since: str
 
 
 @memory_page(VIEW_FACT, VIEW_RUN)
@@ -81,64 +81,93 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     sound = [one for one in health.counts if not one.number]
     # Ends are rounded up, as the score is rounded down, so that the bar's numbers add up to 100.
     ends = [0.0, *(ceil(round(10 * end, 6)) / 10 for end in accumulate(one.points for one in counted))]
+    days = health_by_day(scope.memory)
+    if health.score is not None:
+        days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
         Problem(
             one.finding, one.number, round(end - begin, 1),
             reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
+            _colour(one.finding.weight), _since(days, one.finding.key),
         )
         for one, (begin, end) in zip(counted, pairwise(ends), strict=True)
     ]  # fmt: skip
-    bar = stacked_bar(
-        [
-            ("Sound", health.score or 0, "seg-2"),
-            *((one.finding.label, one.points, _colour(one.finding.weight)) for one in problems),
-        ],
-        width=1000,
-        height=12,
-        capacity=100,
-    )
-    sound_part = replace(bar[0], said=f"{health.score or 0:g} points")
-    parts = [
-        replace(part, said=f"−{one.points:g} points · {one.facts}", url=one.url)
-        for part, one in zip(bar[1:], problems, strict=True)
-    ]
+    parts = [("Sound", health.score or 0, "seg-2"), *((one.finding.label, one.points, one.look) for one in problems)]
     context = base_context(
         request,
         scope,
         health=health,
+        score=_whole(health.score or 0),
         problems=problems,
+        listed=min(sum(one.number for one in problems), health.facts),
+        has_since=any(one.since for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
-        lost=f"{sum(one.points for one in problems):g}",
-        segments=[sound_part, *parts],
-        trend=_trend(scope, health.score),
+        lost=100 - _whole(health.score or 0),
+        segments=stacked_bar(parts, width=1000, height=12, capacity=100),
+        trend=_trend(days),
     )
     return render(request, "memory/memory_health.html", context)
 
 
-def _trend(scope: PersonaScope, score: float | None) -> dict[str, Any] | None:
-    """The chart of the scores of the last days, of which today's is as now; None before there are two."""
+def _whole(score: float) -> int:
+    """A score as a whole number, which is 100 only where nothing was found."""
+    return min(round(score), 99) if score < 100 else 100
+
+
+def _since(days: dict[date, DayHealth], key: str) -> str:
+    """The day from which a finding has listed facts without a break; "" where that was not kept."""
+    first, day = None, None
+    for day in sorted(days, reverse=True):
+        found = days[day].found
+        if found is None or key not in found:
+            break
+        first = day
+    if first is None or len(days) < LEAST_POINTS:
+        return ""
+    return f"{'before ' if first == day else ''}{first.day} {first:%b}"
+
+
+def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
+    """The chart of the scores of the last days, with a mark where a kind of finding began; None before there are two
+    days."""
     today = clock.now().date()
-    known = {**scores_by_day(scope.memory), **({today: score} if score is not None else {})}
     days = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
-    scores = [(day, known[day]) for day in days if day in known]
-    if len(scores) < LEAST_POINTS:
+    drawn = [day for day in days if day in known]
+    if len(drawn) < LEAST_POINTS:
         return None
+    scores = {day: _whole(known[day].score) for day in drawn}
     points = [
         ChartPoint(
             f"{day:%a} {day.day} {day:%b}",
             "Today" if day == today else f"{day.day} {day:%b}",
-            known.get(day),
-            f"{known[day]:g} of 100" if day in known else "not counted",
+            scores.get(day),
+            f"{scores[day]} of 100" if day in scores else "not counted",
+            mark=_began(known.get(day - timedelta(days=1)), known.get(day)),
         )
         for day in days
     ]
-    (first, begin), least = scores[0], min(scores, key=lambda one: one[1])
-    moved = round((score or 0) - begin, 1)
-    change = f"{abs(moved):g} points {'higher' if moved > 0 else 'lower'} than" if moved else "as"
-    said = f"{score or 0:g} today, {change} on {first.day} {first:%b}"
-    drawn = replace(chart(points, step="day", unit="a score", digits=1), every="")
-    return {"chart": drawn, "said": said, "least": f"{least[1]:g} on {least[0].day} {least[0]:%b}"}
+    first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
+    moved = scores[last] - scores[first]
+    change = f"{abs(moved)} point{'' if abs(moved) == 1 else 's'} {'higher' if moved > 0 else 'lower'} than"
+    missing = len(days) - len(drawn)
+    line = replace(
+        chart(points, step="day", unit="", base=50 if scores[least] >= 50 else 0, top=100),
+        every="",
+        is_line=True,
+        parts=(("A kind of finding began", "chart-mark"),) if any(point.mark for point in points) else (),
+        note=f"{missing} of {len(days)} days were not counted." if missing else "",
+    )
+    said = f"{scores[last]} today, {change if moved else 'as'} on {first.day} {first:%b}"
+    return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
+
+
+def _began(before: DayHealth | None, now: DayHealth | None) -> str:
+    """The kinds of finding that were not there the day before, in words."""
+    if before is None or now is None or before.found is None or now.found is None:
+        return ""
+    new = now.found - before.found
+    return ", ".join(one.label.lower() for key, one in FINDINGS.items() if key in new)
 
 
 LIST = ListPage(
