@@ -315,29 +315,40 @@ const differs = (field) => {
   return field.matches("input, textarea") && field.value !== field.defaultValue;
 };
 for (const type of ["input", "change"]) {
-  document.addEventListener(type, ({ target }) => {
-    if (target.form?.matches("[data-settings]")) target.form.toggleAttribute("data-changed", [...target.form.elements].some(differs));
+  document.addEventListener(type, ({ target: { form } }) => {
+    // One that came back with errors differs from what is saved, but not from what the page says.
+    if (!form?.matches("[data-settings]") || form.dataset.changed) return;
+    const number = [...form.elements].filter((field) => field.name !== "reason" && differs(field)).length;
+    form.toggleAttribute("data-changed", number > 0);
+    const save = [...form.elements].find((field) => field.type === "submit");
+    save.textContent = `Save ${number} change${number === 1 ? "" : "s"}`;
   });
 }
-for (const field of $$("[data-settings] :is([type=number], [type=text])[placeholder]")) {
+for (const field of $$("[data-settings] :is([type=number], [type=text], select)")) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "btn btn-quiet btn-sm set-back";
   button.textContent = "Reset";
-  button.title = `Default: ${field.placeholder}`;
+  button.title = `Default: ${field.placeholder ?? field.options[0].text}`;
   button.setAttribute("aria-label", `Reset: ${field.labels[0]?.textContent.trim()}`);
   button.addEventListener("click", () => {
-    field.value = "";
+    if (field.matches("select")) field.selectedIndex = 0;
+    else field.value = "";
     field.dispatchEvent(new Event("input", { bubbles: true }));
     field.focus();
   });
   field.after(button);
 }
 
-// A section of a prompt and what is in it point at each other.
-for (const type of ["mouseover", "focusin"]) {
-  document.addEventListener(type, ({ target }) => {
-    const section = target.closest?.("[data-section]")?.dataset.section;
-    for (const one of $$("[data-section]")) one.classList.toggle("is-pointed", !!section && one.dataset.section === section);
-  });
+// The index of a long page marks the section that is read.
+const index = $$(".page-index a");
+const indexMark = () => {
+  const begun = index.filter((link) => document.querySelector(link.hash).getBoundingClientRect().top < innerHeight / 3);
+  const isAtEnd = scrollY > 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+  const read = (isAtEnd ? index : begun).at(-1) ?? index[0];
+  for (const link of index) link.setAttribute("aria-current", link === read);
+};
+if (index.length) {
+  document.addEventListener("scroll", indexMark, { passive: true });
+  indexMark();
 }

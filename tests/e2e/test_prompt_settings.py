@@ -1,5 +1,6 @@
 """The settings of prompts as a person changes them: what saves them, and the way back to a default."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -18,7 +19,7 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
 ) -> None:
     page = log_in(charlie, width=width, height=844)
     page.goto(reverse("agent_context_settings", args=["ada"]))
-    save, budget = page.get_by_role("button", name="Save settings"), page.get_by_label("Identity", exact=True)
+    save, budget = page.get_by_role("button", name=re.compile("^Save ")), page.get_by_label("Identity", exact=True)
     reset = page.get_by_role("button", name="Reset: Identity")
     expect(save).to_be_hidden()
     expect(reset).to_be_hidden()
@@ -30,6 +31,7 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
     budget.fill("500")
     page.get_by_role("spinbutton", name="Highest error rate, in %").fill("7")
     page.get_by_label("Why").fill("Long values.")
+    expect(save).to_have_text("Save 2 changes")
     save.click()
     expect(page.get_by_text("The settings were saved.")).to_be_visible()
     expect(save).to_be_hidden()

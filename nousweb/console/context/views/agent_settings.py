@@ -45,6 +45,14 @@ from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 VERSIONS_SHOWN = 50
+PARTS = (
+    ("general", "General"),
+    ("budgets", "Budgets"),
+    ("attention", "Reviews of facts"),
+    ("contested", "Contested facts"),
+    ("stm", "Short-term search"),
+)
+"""The sections of the page: the beginning of the id of their heading, and its words."""
 
 
 @agent_page(CHANGE, methods=FORM)
@@ -77,6 +85,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "agent": agent,
             "current": current,
             "rows": rows,
+            "parts": [*PARTS, *[("history", "History")] * bool(rows)],
             "measured": measured,
             "budget_heads": "Section|Most used:num|Budget:num" if measured else "Section|Budget:num",
             "budgets": [_budget_row(name, form, current, used.get(name)) for name in BUDGETS],
@@ -150,7 +159,7 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
 }
 """By setting: the kind of loop, and the label of its factor."""
 ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
-    "per_hundred_facts": ("Reviews for 100 facts", "0: nobody is asked."),
+    "per_hundred_facts": ("Reviews for 100 facts", "With 0 nobody is asked."),
     "per_day": ("Reviews a day", "In 24 hours."),
 }
 ASKING_LABELS: Mapping[str, str] = {
@@ -269,7 +278,7 @@ class AgentSettingsForm(forms.Form):
         made["attention_unlimited"] = forms.BooleanField(
             required=False,
             label="No limit",
-            help_text="Ask about everything.",
+            help_text="People are asked about everything.",
         )
         for name, (label, help_text) in ATTENTION_NUMBERS.items():
             made[f"attention_{name}"] = forms.IntegerField(
@@ -283,13 +292,13 @@ class AgentSettingsForm(forms.Form):
         made["autonomy_max_error"] = PercentField(
             required=False,
             label="Highest error rate, in %",
-            help_text="Automatic decisions of a kind that are wrong more often stop, and people are asked.",
+            help_text="Where automatic decisions of a kind are wrong more often, people are asked instead.",
             widget=forms.NumberInput(attrs={"placeholder": f"{100 * DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
         )
         made["autonomy_asking"] = forms.MultipleChoiceField(
             required=False,
             choices=ASKING_LABELS.items(),
-            label="Always ask whether facts are",
+            label="Always ask about facts that are",
             widget=forms.CheckboxSelectMultiple,
         )
         for name, (label, help_text) in STM_NUMBERS.items():
