@@ -17,7 +17,7 @@ PROFILE_KIND = "profile.updated"
 IGNORED_KINDS = frozenset(
     {
         "context.assembled", "context.answered", "context.outcome", "censor.triggered",
-        "expectation.changed", "expectation.broken", "expectation.mended",
+        "expectation.changed", "expectation.broken", "expectation.mended", "log.sealed",
         "proposal.created", "proposal.decided", "proposal.withdrawn", "proposal.expired", "proposal.reopened",
     }
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """The small parts that pages repeat most: times, badges, buttons, and the head of a table."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import repeat
@@ -10,8 +11,8 @@ from django.forms import BoundField
 from django.forms.utils import flatatt
 from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
 from nousweb.console.common.charts import CHART_HEIGHT, Segment
@@ -192,6 +193,31 @@ def goto(
     given = {"href": _url(page, address, query), "class": look, "title": shown_plain(title), "data-open": row}
     html = flatatt({name: value for name, value in given.items() if value})
     return format_html("<a{}>{}</a>", html, shown(label))
+
+
+@register.simple_tag
+def with_memories(sentence: str, memories: Mapping[str, tuple[str, str]]) -> SafeString:
+    """A sentence in which memories stand by their texts, with links: their texts and pages by how it names them."""
+
+    def linked(found: re.Match[str]) -> str:
+        text, url = memories[found.group()]
+        return f"the {found.group().partition(' ')[0]} {goto(f'“{text}”', url)}"
+
+    told: str = escape(sentence)
+    if memories:
+        told = re.sub("|".join(map(re.escape, memories)), linked, told)
+    return mark_safe(told[:1].upper() + told[1:])  # noqa: S308 - escaped above
+
+
+@register.simple_tag
+def check_slots(checks: Sequence[Mapping[str, Any]], url: str) -> SafeString:
+    """The last checks of an expectation, whose page is `url`, as a row of marks: runs of one state with a link each."""
+    drawn = SafeString("")
+    for run in checks:
+        marks = format_html_join("", '<i class="is-{}" title="{}"></i>', ((run["state"], one) for one in run["slots"]))
+        link = '<a href="{}#result-{}" aria-label="{}">{}</a>'
+        drawn += format_html(link, url, run["key"], run["told"], marks) if run["state"] else marks
+    return format_html('<span class="checks">{}</span>', drawn)
 
 
 @register.simple_tag

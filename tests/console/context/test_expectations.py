@@ -59,6 +59,7 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     assert "Checked 1: 0 passed, 1 failed." in text_of(answer)
     shown = text_of(answer)
     assert "It is invalidated." in shown
+    assert "<span>after the change “fact invalidated”</span>" in shown
     assert f'<a href="/agents/ada/facts/{billing.pk}/">fact invalidated</a>' in shown
     assert "by bob" in shown
     assert str(one.pk) not in text_of(console.get(f"{PAGE}?state=passed"))
@@ -66,7 +67,8 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     assert "expectation of Ada" in home
     detail = text_of(console.get(f"{PAGE}{one.pk}/"))
     assert "fact invalidated" in detail
-    console.post(f"{PAGE}{one.pk}/", {"action": "retire"})
+    retired = console.post(f"{PAGE}{one.pk}/?list=1", {"action": "retire"})
+    assert retired.url == PAGE, "the menu of a row leads back to the list"
     assert "expectation of Ada" not in text_of(console.get("/"))
 
 
@@ -84,7 +86,9 @@ def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, 
     expectations_verify(agent=ada, by=reviewer)
     page = console.get(PAGE)
     shown = text_of(page)
-    assert [part.count(f'<i class="is-{state}">') for part in shown.split("<tr ")[1:] for state in STATES] == [2, 1]
+    assert [shown.count(f'<i class="is-{state}" title=') for state in STATES] == [2, 1]
+    assert shown.count('title="No check"') == 17
+    assert ", after fact invalidated" in shown.partition('class="is-failed" title="Failed ')[2][:60]
     assert 'aria-label="Passed, 2 times to' in shown
     assert f'{one.pk}/#result-{one.results.latest("since").pk}"' in shown
     assert "1 of 1 fails</h2>" in shown

@@ -1,10 +1,12 @@
 """Expectations of one agent: the list with the causes of failures, a single expectation, and creating one from a
 candidate."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,6 +16,7 @@ from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 
 from context.expectations.evaluation import targets_load
@@ -31,15 +34,18 @@ from context.expectations.services import (
     result_of,
     state_of,
 )
+from context.history.change_events import IGNORED_KINDS
 from context.models import Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona
+from identity.models.changes import Change
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import EVERYTHING, ItemType
-from memory.persona import VIEWS, persona_memory
+from memory.persona import VIEWS, PersonaMemory, persona_memory
 from memory.search import SearchRequest, search
+from memory.search.memory_loader import memories_load
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     FORM,
@@ -50,6 +56,7 @@ from nousweb.console.common import (
     export_format,
     form_refuse,
     key_rows,
+    kind_title,
     list_export,
     object_url,
     page,
@@ -60,6 +67,8 @@ from nousweb.console.context.labels import memory_item_url
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
+NAMED = re.compile(rf"\b({'|'.join(MEMORY_TYPES)}) ([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\b")
+"""A memory as the reason of a result names it (`context.expectations.evaluation.memory_name`)."""
 OFFERED = 8
 SHOWN_CHARACTERS = 160
 
@@ -77,7 +86,7 @@ def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> lis
 
 
 A_PAGE = 50
-CHECKS_SHOWN = 10
+CHECKS_SHOWN = 20
 MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
@@ -144,10 +153,10 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "new_form": form,
         "totals": totals,
         "rows": [
-            {**row, "checks": (checks := _checks(row["one"])), "last_failure": _last_failure(checks)}
-            for row in _rows(agent, _with_results(agent, page), by)
+            {**row, "checks": _checks(row["one"], agent, by)} for row in _rows(agent, _with_results(agent, page), by)
         ],
-        "checked_at": max((result.checked_at for one in found if (result := result_of(one))), default=None),
+        "last": (last := max(filter(None, map(result_of, found)), key=lambda one: one.checked_at, default=None)),
+        "after": _change_before(last) if last else "",
         "layouts": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
@@ -158,6 +167,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         else [],
         "state": state,
         "may_add": by.may(ADD),
+        "may_change": by.may(CHANGE),
         "may_run": by.may(RUN),
     }
     return render(request, "context/expectations.html", shown, status=422 if form.errors else 200)
@@ -185,12 +195,14 @@ def agent_expectation(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         form = ExpectationForm(request.POST or None, subconscious=False, initial=expectation_values(one))
         if message := _act(request.POST.get("action", ""), form, one, by):
             messages.success(request, message)
-            return redirect(one.get_absolute_url())
+            # The menu of a row of the list leads back to it.
+            return redirect("agent_expectations", agent.slug) if "list" in request.GET else redirect(one)
     results = list(one.results.order_by("-since", "-id")[:100])
     shown = {
         "agent": agent,
         "row": _rows(agent, [one], by)[0],
         "results": [(result, _cause(result, agent, by)) for result in results],
+        "named": _named(VIEWS[one.persona](agent), results),
         "form": form,
         "made": "made" in request.GET and one.active,
         "may_change": by.may(CHANGE),
@@ -306,7 +318,9 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
     rows: dict[UUID, dict[str, Any]] = {}
     for persona in Persona.values:
         own = [one for one in found if one.persona == persona]
-        targets = targets_load(VIEWS[persona](agent), own)
+        view = VIEWS[persona](agent)
+        targets = targets_load(view, own)
+        named = _named(view, [result for one in own if (result := result_of(one)) and not result.passed])
         for one in own:
             target = targets.get((one.item_type, one.item_id))
             result = result_of(one)
@@ -315,11 +329,21 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
                 "result": result,
                 "text": target.content if target else "",
                 "url": memory_item_url(agent.slug, one.item_type, one.item_id) if target else "",
+                "named": named,
                 "cause": _cause(result, agent, by) if result else None,
                 "state": state_of(one),
                 "inspector_url": _inspector_url(agent.slug, one),
             }
     return [rows[one.pk] for one in found]
+
+
+def _named(view: PersonaMemory, results: Iterable[ExpectationResult]) -> dict[str, tuple[str, str]]:
+    """The memories that the reasons of results name: the text and the page of each, by how it is named."""
+    keys = sorted({key for result in results for key in NAMED.findall(result.detail)})
+    return {
+        f"{item_type} {item_id}": (text[:SHOWN_CHARACTERS], memory_item_url(view.agent.slug, item_type, item_id))
+        for (item_type, item_id), (text, *_) in memories_load(view, keys).items()
+    }
 
 
 def _with_results(agent: Agent, found: Iterable[Expectation]) -> list[Expectation]:
@@ -332,20 +356,35 @@ def _with_results(agent: Agent, found: Iterable[Expectation]) -> list[Expectatio
     return rows
 
 
-def _checks(one: Expectation) -> list[dict[str, Any]]:
+def _checks(one: Expectation, agent: Agent, by: Principal) -> list[dict[str, Any]]:
     """Its last checks as runs of one state, the latest at the end, without those of what it required before an edit:
-    its result, its state, and a character for each square."""
+    the `key` of the result, its state, and what each of its checks is told with (`slots`); before them an empty state
+    for the checks that there are not."""
     runs, left = [], CHECKS_SHOWN
     for result in one.last_results:  # type: ignore[attr-defined]
         if result.revision == one.revision and left:
-            squares = min(result.checks, left)
-            left -= squares
-            runs.append({"result": result, "squares": "x" * squares, "state": result.state})
-    return runs[::-1]
+            number = min(result.checks, left)
+            left -= number
+            state, since, at = result.get_state_display(), _moment(result.since), _moment(result.checked_at)
+            cause = _cause(result, agent, by) or {}
+            first = f"{state} {since}" + (f", after {cause['words']}" if "words" in cause else "")
+            slots = [first, *[f"{state} between {since} and {at}"] * (result.checks - 2)]
+            slots += [f"{state} {at}"] * (result.checks > 1)
+            told = f"{state}, {result.checks} times to {at}"
+            runs.append({"key": result.pk, "state": result.state, "slots": slots[-number:], "told": told})
+    return [{"state": "", "slots": ["No check"] * left}, *runs[::-1]]
 
 
-def _last_failure(checks: Sequence[dict[str, Any]]) -> ExpectationResult | None:
-    return next((one["result"] for one in reversed(checks) if one["state"] == ExpectationResult.State.FAILED), None)
+def _moment(at: datetime) -> str:
+    return f"{timezone.localtime(at):%-d %b %H:%M}"
+
+
+def _change_before(result: ExpectationResult) -> str:
+    """The last change before the last check of a result, in words; "" where it is no longer known."""
+    position = result.positions.get(result.persona, 0)
+    rows = Change.objects.filter(agent=result.agent_id, persona=result.persona, position__lte=position)
+    kinds = rows.exclude(kind__in=IGNORED_KINDS).order_by("-position").values_list("kind", flat=True)
+    return kind_title(kind).lower() if (kind := kinds.first()) else ""
 
 
 def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:
@@ -380,7 +419,10 @@ def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) ->
 
 
 def _inspector_url(slug: str, one: Expectation) -> str:
-    """The prompt for its question in the inspector, "" where the question is too long for an address."""
+    """The prompt for its question in the inspector, where the browser shows the words that it is about; "" where the
+    question is too long for an address."""
     values = inspector_values(one)
-    query = urlencode({name: values[name] for name in InspectorForm.base_fields if values.get(name)})
-    return f"{reverse('agent_context', args=[slug])}?{query}" if len(query) < MAX_QUERY else ""
+    given = {name: values[name] for name in InspectorForm.base_fields if values.get(name)}
+    query = urlencode({**given, "tab": "prompt"})
+    words = f"#:~:text={quote(one.text)}" if one.target == Expectation.Target.TEXT else ""
+    return f"{reverse('agent_context', args=[slug])}?{query}{words}" if len(query) < MAX_QUERY else ""
