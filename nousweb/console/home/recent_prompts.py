@@ -112,20 +112,29 @@ def daily_figures(rows: Rows) -> list[Figure]:
         return round(100 * part / whole, 1) if whole else None
 
     def figure(
-        label: str, value: str, unit: str, points: list[float | None], of: str, trend: Trend, failed: Sequence[int] = ()
+        label: str,
+        value: str,
+        unit: str,
+        points: list[float | None],
+        of: str,
+        trend: Trend,
+        key: str,
+        failed: Sequence[int] = (),
     ) -> Figure:
-        return Figure(label, value, unit, [*zip(names, points, strict=True)], of, trend if compares else None, failed)
+        return Figure(
+            label, value, unit, [*zip(names, points, strict=True)], of, trend if compares else None, failed, key
+        )
 
     return [
-        figure("Prompts", f"{prompts:,}", "", [float(day[0]) for day in now], "", Trend(prompts, earlier[0])),
+        figure("Prompts", f"{prompts:,}", "", [float(day[0]) for day in now], "", Trend(prompts, earlier[0]), "calls"),
         figure(
             "Mean prompt", f"≈ {tokens / prompts:,.0f}", "tokens", [mean(day[1], day[0]) for day in now], "tokens",
-            Trend(tokens / prompts, mean(earlier[1], earlier[0])),
+            Trend(tokens / prompts, mean(earlier[1], earlier[0])), "tokens",
         ),
         figure(
             "Reported success", f"{share(succeeded, ended):.0f} %" if ended else "–", f"of {ended:,} reported",
             [float(day[0]) for day in now], "",
-            Trend(share(succeeded, ended), share(earlier[3], earlier[2]), points=True),
+            Trend(share(succeeded, ended), share(earlier[3], earlier[2]), points=True), "success",
             [day[2] - day[3] for day in now],
         ),
     ]  # fmt: skip

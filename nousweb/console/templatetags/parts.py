@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 from django import template
@@ -335,7 +335,7 @@ def chart_columns(chart: Chart) -> SafeString:
     """The columns of a chart, or its line, with labels below, and behind them the period before as a line of steps."""
     drawn, last = SafeString(""), None
     for column in chart.columns:
-        inside = _steps(last, column) + (_line(last, column) if chart.is_line else _bars(column))
+        inside = _steps(last, column) + (_point(column, "chart-point") if chart.is_line else _bars(column))
         if column.value:
             at, anchor = column.value_at
             inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
@@ -344,7 +344,7 @@ def chart_columns(chart: Chart) -> SafeString:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
             drawn += format_html(_TICK, look, plain(column.label_at[0]), column.label_at[1], column.tick)
         last = column
-    return drawn
+    return drawn + _line(chart.columns) if chart.is_line else drawn
 
 
 def _bars(column: ChartColumn) -> SafeString:
@@ -356,17 +356,23 @@ def _bars(column: ChartColumn) -> SafeString:
     return format_html_join("", _BAR, shapes)
 
 
-def _line(last: ChartColumn | None, column: ChartColumn) -> SafeString:
-    """The line from the last point, and the point where something began or the line ends."""
+def _point(column: ChartColumn, look: str) -> SafeString:
     if column.point.value is None:
         return SafeString("")
-    x, y, drawn = plain(column.middle), plain(column.bar.y + CHART_TOP), SafeString("")
-    if last and last.point.value is not None:
-        drawn += format_html(_LINE, "chart-line", plain(last.middle), plain(last.bar.y + CHART_TOP), x, y)
-    look = "chart-mark" if column.point.mark else "chart-end" if column.is_last else "chart-point"
-    drawn += format_html(_POINT, look, x, y)
-    if column.point.mark:
-        drawn += format_html(_MARKED, x, plain(column.bar.y + CHART_TOP + 20), column.point.mark)
+    return format_html(_POINT, look, plain(column.middle), plain(column.bar.y + CHART_TOP))
+
+
+def _line(columns: Sequence[ChartColumn]) -> SafeString:
+    """The line through all points, and on it those where something began and where it ends."""
+    known = [column for column in columns if column.point.value is not None]
+    places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
+    drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
+    for column, (x, _) in zip(known, places, strict=True):
+        if mark := column.point.mark:
+            drawn += _point(column, "chart-mark")
+            drawn += format_html(_MARKED, x, plain(column.bar.y + CHART_TOP + 20), mark)
+        elif column.is_last:
+            drawn += _point(column, "chart-end")
     return drawn
 
 
