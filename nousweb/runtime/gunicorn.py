@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from django.urls import get_resolver
 from prometheus_client import multiprocess
 
 from nousweb.lib.env import read, whole
@@ -41,24 +42,11 @@ GARBAGE_OBJECTS = 20_000
 control_socket_disable = True
 
 
-def post_fork(server: Any, worker: Any) -> None:
-    """Look for no garbage while the application is imported: that takes a fifth of the time."""
+def when_ready(server: Any) -> None:
+    """Load the application with all views once, before the workers are forked, which then share its memory."""
+    # Looking for garbage takes a fifth of the time of imports, which leave none.
     gc.disable()
-
-
-def post_worker_init(worker: Any) -> None:
-    """Load what the first requests would otherwise wait a second for: all views here, the local model in the
-    background.
-
-    Traces and metrics start here and not in the server: its threads would not survive the fork.
-    """
-    from django.conf import settings
-    from django.urls import get_resolver
-
-    if settings.TELEMETRY:
-        from nousweb.monitoring.telemetry.exporter import telemetry_start
-
-        telemetry_start()
+    server.app.wsgi()
     get_resolver().url_patterns  # noqa: B018
     # Imported objects stay, so the garbage collector need not scan them.
     gc.freeze()
@@ -66,6 +54,19 @@ def post_worker_init(worker: Any) -> None:
     # takes a fiftieth of the time.
     gc.set_threshold(GARBAGE_OBJECTS)
     gc.enable()
+
+
+def post_worker_init(worker: Any) -> None:
+    """Load the local model in the background, for which the first requests would wait.
+
+    Traces and metrics start here and not in the server: its threads would not survive the fork.
+    """
+    from django.conf import settings
+
+    if settings.TELEMETRY:
+        from nousweb.monitoring.telemetry.exporter import telemetry_start
+
+        telemetry_start()
     threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
 
 
