@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nousweb import __version__
 from nousweb.lib.installation import load_secret
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -21,7 +22,9 @@ HELP_AND_MISTAKES = {
     "migrate --help": (0, "usage: manage.py migrate"),
     "help erase": (0, "usage: manage.py erase"),
     "check": (0, "no issues"),
-    "": (0, "Available subcommands"),
+    "": (0, "    serve\n"),
+    "--help": (0, "    erase\n"),
+    "--version": (0, f"Nous Web {__version__}"),
     "createagent": (2, "arguments are required: slug"),
     "serve --port x": (2, "whole number"),
     "reindex --nonsense": (2, "unrecognized arguments"),
