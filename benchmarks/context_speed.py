@@ -94,9 +94,9 @@ def bare(query: str) -> dict[str, float]:
     from memory.models import GLOBAL
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
-    from memory.search import SearchRequest
     from memory.search.fusion import rarest_lexemes
     from memory.search.query_word_counts import counts_read
+    from memory.search.request import SearchRequest
     from memory.search.row_retrieval import TUNING, candidates_fetch, lexical_fetch
     from nousweb.lib.prepared_statements import session_settings_set
 

@@ -159,10 +159,10 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.embedding import embedder_named
     from memory.models import GLOBAL, SearchItem
     from memory.persona import ActorMemory
-    from memory.search import SearchRequest
     from memory.search.fusion import answerability_log_odds, features, rarest_lexemes
     from memory.search.query_word_counts import counts_read
     from memory.search.ranking_features import query_of, ranking_features
+    from memory.search.request import SearchRequest
     from memory.search.row_retrieval import candidates_fetch, lexical_fetch
 
     view = ActorMemory(Agent.objects.get(slug=slug))

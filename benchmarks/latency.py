@@ -244,7 +244,8 @@ def stages(size: int) -> dict[str, float]:
     from identity.models import Agent
     from memory.models import GLOBAL
     from memory.persona import ActorMemory
-    from memory.search import SearchRequest, search
+    from memory.search.request import SearchRequest
+    from memory.search.search import search
 
     view = ActorMemory(Agent.objects.get(slug=f"agent-{size}"))
     laps = [search(view, SearchRequest(query, GLOBAL)).timings for query in queries_made()[:ASKED]]

@@ -59,7 +59,8 @@ def calls(slug: str, secret: str) -> dict[str, Callable[[str], object]]:
     from identity.services.tokens import token_authenticate
     from memory.models import GLOBAL
     from memory.persona import ActorMemory
-    from memory.search import SearchRequest, search
+    from memory.search.request import SearchRequest
+    from memory.search.search import search
 
     agent = Agent.objects.get(slug=slug)
     found = token_authenticate(secret)

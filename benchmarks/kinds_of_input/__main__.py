@@ -229,8 +229,9 @@ def with_ranker(slug: str, file: Path) -> Asker:
     from identity.models import Agent
     from memory.models import GLOBAL
     from memory.persona import ActorMemory
-    from memory.search import SearchRequest, search
     from memory.search.ranking_features import build_ranker
+    from memory.search.request import SearchRequest
+    from memory.search.search import search
 
     learned, view = build_ranker(json.loads(file.read_text())), ActorMemory(Agent.objects.get(slug=slug))
 

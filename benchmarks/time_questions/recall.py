@@ -131,7 +131,8 @@ def main() -> None:
         from identity.principal import Principal
         from memory.models import GLOBAL
         from memory.persona import ActorMemory
-        from memory.search import SearchRequest, search
+        from memory.search.request import SearchRequest
+        from memory.search.search import search
         from memory.services.decisions import decision_record
         from memory.services.episodes import episode_close, episode_open
         from memory.services.facts.learn import fact_learn

@@ -26,7 +26,7 @@ from memory.api.common import INCLUDE_PROJECT, AllProjects, ItemTypeName, Person
 from memory.models import ProjectScope, Trust, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
-from memory.search import SearchRequest
+from memory.search.request import SearchRequest
 from memory.selectors.memory_expansion import memory_expand, memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib import NotFound, clock

@@ -13,7 +13,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from memory.models import ItemType, carried_keys
 from memory.persona import PersonaMemory, memory_of
-from memory.search import SearchRequest
+from memory.search.request import SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.selectors.memory_expansion import Expansion, MemoryDetail, memory_expand, memory_search
 from nousweb.lib import Conflict

@@ -23,7 +23,8 @@ from memory.models import (
 )
 from memory.persona import memory_of
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from nousweb.lib import Invalid, clock, depth_check, existing, json_check, whole_check
 from nousweb.lib.transactions import sql_rows
 

@@ -23,8 +23,9 @@ from memory.models import (
     keys_of,
 )
 from memory.persona import PersonaMemory
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
 from memory.search.result import SearchResult
+from memory.search.search import search
 from memory.services.trust import screening_class
 from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType

@@ -16,7 +16,8 @@ from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import GLOBAL, ItemType, MemoryReview
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate, fact_supersede

@@ -16,7 +16,8 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.selectors import profile_texts
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_open

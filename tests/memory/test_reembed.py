@@ -9,7 +9,8 @@ from identity.services.agents import agent_create
 from memory.embedding import EmbeddingUnavailable
 from memory.models import GLOBAL, EmbeddingModel, SearchItem
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.services.facts import Precheck, fact_learn
 from memory.services.search_index import reembedding
 from memory.services.search_index.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start

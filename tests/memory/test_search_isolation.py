@@ -10,9 +10,10 @@ from identity.models import Agent
 from identity.services.agents import agent_create
 from memory.models import GLOBAL, EmbeddingModel, Event, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
-from memory.search import SearchRequest, search
 from memory.search.query_word_counts import counts_read
+from memory.search.request import SearchRequest
 from memory.search.row_retrieval import candidates_statement, lexical_statement
+from memory.search.search import search
 from memory.services.events import events_record
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.transactions import sql_row

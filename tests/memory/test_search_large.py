@@ -9,8 +9,10 @@ from django.db import connection
 from memory import tasks
 from memory.models import GLOBAL, SearchItem, SearchStatistics
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, query_word_counts, row_retrieval, search, vector_indexes
+from memory.search import query_word_counts, row_retrieval, vector_indexes
 from memory.search.query_word_counts import counts_read, statistics_refresh
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
 from memory.services.search_index import reembedding

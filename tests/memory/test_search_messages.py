@@ -9,9 +9,10 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import GLOBAL
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search
 from memory.search.input_kinds import input_kind
 from memory.search.ranking import orders_merged
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.context.labels import intent_words
 from tests.factories import make_events

@@ -4,7 +4,8 @@ import pytest
 
 from memory.models import GLOBAL
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_fact
 from tests.memory.stores import RELATED, UNRELATED, fill

@@ -4,8 +4,8 @@ import pytest
 
 from memory.models import GLOBAL, Fact, ProjectScope
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search
-from memory.search.search import apply_corrections, edit_candidates, suspected_typos
+from memory.search.request import SearchRequest
+from memory.search.search import apply_corrections, edit_candidates, search, suspected_typos
 from memory.services.facts import fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
 

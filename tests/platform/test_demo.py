@@ -18,7 +18,7 @@ from identity.models import Agent, ChangeProposal, DemoTour, IdentityVersion
 from identity.principal import Principal
 from memory.models import Censor, Decision, Episode, Event, Fact, LongTermEntry, LoopSummary, Procedure, SearchItem
 from nousweb.console.common.demo_tour import tour_panel
-from nousweb.demo.demo_loader import demo_info
+from nousweb.demo.demo_access import demo_info
 from tests.product import PROJECT
 
 

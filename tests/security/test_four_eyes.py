@@ -13,7 +13,8 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.tokens import token_create
 from identity.services.versions import agent_lock, version_activate, version_current
-from nousweb.demo.demo_loader import LOGINS, demo_check, demo_info, demo_load
+from nousweb.demo.demo_access import LOGINS, demo_check, demo_info
+from nousweb.demo.demo_loader import demo_load
 from nousweb.lib.errors import Conflict, NotAllowed
 from tests.http import ApiClient, signed_in
 

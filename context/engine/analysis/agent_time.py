@@ -11,7 +11,8 @@ from context.engine.analysis.time_questions import TimeReading, anchor_asked, an
 from identity.models import Agent
 from memory.models import ItemType, ProjectScope
 from memory.persona import PersonaMemory
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.services.search_index.agent_languages import language_used
 from nousweb.lib import Invalid
 from nousweb.lib.time_ranges import may_name_time

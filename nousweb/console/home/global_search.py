@@ -15,7 +15,8 @@ from identity.principal import Principal
 from identity.selectors.filters import PERIODS, DateInput, agent_choices
 from memory.models import EVERYTHING, ItemType
 from memory.persona import memory_of
-from memory.search import SearchRequest, search
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.selectors import subjects_shown
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import SHORTCUTS, memory_url, object_url, uuid_of

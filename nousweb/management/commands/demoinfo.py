@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from nousweb.demo.demo_loader import demo_info
+from nousweb.demo.demo_access import demo_info
 
 
 class Command(BaseCommand):

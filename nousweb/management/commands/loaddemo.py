@@ -2,7 +2,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_load, demo_wanted
+from nousweb.demo.demo_access import DemoInProduction, demo_check, demo_wanted
+from nousweb.demo.demo_loader import demo_load
 from nousweb.lib.commands import ServiceCommand
 
 

@@ -21,7 +21,7 @@ from django.db import connections
 from memory.search.vector_indexes import vector_indexes_keep
 from nousweb.database.disk_space import MEBIBYTE
 from nousweb.database.postgres_roles import as_owner, product_role_weakness
-from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_wanted
+from nousweb.demo.demo_access import DemoInProduction, demo_check, demo_wanted
 from nousweb.lib.background import repeat
 from nousweb.lib.env import BadSetting, whole
 from nousweb.runtime.bootstrap import SetupProblem, check_port

@@ -44,8 +44,9 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import EVERYTHING, ItemType
 from memory.persona import VIEWS, PersonaMemory, persona_memory
-from memory.search import SearchRequest, search
 from memory.search.memory_loader import memories_load
+from memory.search.request import SearchRequest
+from memory.search.search import search
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     FORM,

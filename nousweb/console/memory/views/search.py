@@ -25,8 +25,10 @@ from memory.models import (
     SearchStatistics,
 )
 from memory.persona import PersonaMemory
-from memory.search import SearchRequest, SearchResult, search
 from memory.search.query_word_counts import COUNT_FROM
+from memory.search.request import SearchRequest
+from memory.search.result import SearchResult
+from memory.search.search import search
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.search_index.row_embedding import index_retry
 from memory.types import MEMORY_TYPES
