@@ -159,9 +159,13 @@ def caller() -> Callable[[str], Any]:
     from django.contrib.auth.models import User
     from django.db import connection
     from django.test import Client
+    from django.urls import get_resolver
 
+    from nousweb.runtime.garbage import garbage_rare
     from nousweb.runtime.gunicorn import post_worker_init
 
+    get_resolver().url_patterns  # noqa: B018
+    garbage_rare()
     post_worker_init(None)
     connection.settings_dict["CONN_MAX_AGE"] = 600
     connection.close()

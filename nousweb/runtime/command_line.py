@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from nousweb.lib.env import BadSetting
     from nousweb.runtime import postgres
+    from nousweb.runtime.garbage import garbage_rare
 
     try:
         if command not in WITHOUT_DATABASE or "--database" in arguments:
@@ -44,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if _understand(arguments, command) and command not in CHECKED:
                 # What is served was checked by `serve` or `migrate`; to load all of it here is a third of a start.
                 arguments.insert(2, "--skip-checks")
-            gc.freeze()
-            gc.enable()
+            garbage_rare()
             url = postgres.ensure_database_url()
             if embedded:
                 from nousweb.database.postgres_roles import addresses_read

@@ -11,6 +11,7 @@ from django.urls import get_resolver
 from prometheus_client import multiprocess
 
 from nousweb.lib.env import read, whole
+from nousweb.runtime.garbage import garbage_rare
 from nousweb.runtime.web_worker.connection import limits_read
 
 _host = read("NOUS_HOST", str, "127.0.0.1")
@@ -36,8 +37,6 @@ loglevel = "warning"
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 # Whether the request came over TLS is decided in one place only: NOUS_TRUST_PROXY in the settings.
 forwarded_allow_ips = ""
-GARBAGE_OBJECTS = 20_000
-"""After this many more objects than were freed, the garbage collector runs: some megabytes."""
 # A second way in, through a file in the home folder, that nobody asked for.
 control_socket_disable = True
 
@@ -48,12 +47,7 @@ def when_ready(server: Any) -> None:
     gc.disable()
     server.app.wsgi()
     get_resolver().url_patterns  # noqa: B018
-    # Imported objects stay, so the garbage collector need not scan them.
-    gc.freeze()
-    # Little of what a request makes refers to itself: counting references frees it, and looking for the rest more often
-    # takes a fiftieth of the time.
-    gc.set_threshold(GARBAGE_OBJECTS)
-    gc.enable()
+    garbage_rare()
 
 
 def post_worker_init(worker: Any) -> None:
