@@ -129,13 +129,13 @@ class Dashboard:
 
     @property
     def state(self) -> str:
-        """What waits, or that all is well, in one sentence; "" where the alerts tell enough."""
+        """The heading: what waits, or that nothing does, or that all is well."""
+        if not self.has_role or (self.is_new and not self.first):
+            return "Home"
         if self.waiting:
             waits = f"item{' waits' if self.waiting == 1 else 's wait'}"
-            return f"{self.waiting:,} {waits} for {'your review' if self.decides else 'a reviewer'}."
-        if self.is_well:
-            return "All is well: nothing waits, nothing failed, the log is as sealed, and all expectations are met."
-        return "" if self.alerts else "Nothing waits for you."
+            return f"{self.waiting:,} {waits} for {'your review' if self.decides else 'a reviewer'}"
+        return "All is well" if self.is_well else "Nothing waits for review"
 
 
 QUERIES: dict[str, tuple[str, CachedQuery]] = {

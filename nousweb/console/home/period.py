@@ -174,7 +174,8 @@ class Trend:
             return ""
         if not self.arrow:
             return f"about as {'many' if less == 'fewer' else 'much'} as in {than}"
-        return f"{self._move} % {'more' if self.arrow == '↑' else less} than in {than}"
+        unit = f"point{'' if self._move == 1 else 's'}" if self.points else "%"
+        return f"{self._move} {unit} {'more' if self.arrow == '↑' else less} than in {than}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,7 +320,9 @@ CHART_TOP = 24
 """Pixels above the upper edge, where values stand and what is pointed at is told."""
 _BASE = CHART_HEIGHT + CHART_TOP
 _COLUMN = f"""<g class="chart-col"><rect class="chart-hit" x="{{}}%" y="0" width="{{}}%" height="{_BASE:g}" />{{}}
-<text class="chart-told" x="0" y="12">{{}}</text></g>"""
+<text class="chart-told" x="{{}}%" y="12" text-anchor="{{}}">{{}}</text></g>"""
+_TOLD_AT = (0, "start"), (50, "middle"), (100, "end")
+"""Where a column of the left, middle and right third of a chart is told, so that no words leave a narrow chart."""
 _BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
 _NONE = f'<circle class="chart-none" cx="{{}}%" cy="{_BASE - 3:g}" r="2" />'
 _POINT = '<circle class="{}" cx="{}%" cy="{}" r="4" />'
@@ -339,7 +341,8 @@ def chart_columns(chart: Chart) -> SafeString:
         if column.value:
             at, anchor = column.value_at
             inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
-        drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, column.title)
+        told = *_TOLD_AT[min(int(column.middle * 3 / 100), 2)], column.title
+        drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, *told)
         if column.tick:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
             drawn += format_html(_TICK, look, plain(column.label_at[0]), column.label_at[1], column.tick)

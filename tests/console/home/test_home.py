@@ -329,18 +329,18 @@ def test_all_is_well_only_when_it_is(
         return shown.state, [(alert.words, alert.kind) for alert in shown.alerts]
 
     run(ada, ago(days=1))
-    assert told(charlie)[0].startswith("All is well")
+    assert told(charlie) == ("All is well", [])
     # Who may not see webhooks cannot say so.
-    assert told(bob) == ("Nothing waits for you.", [])
+    assert told(bob) == ("Nothing waits for review", [])
     Job.objects.create(key="k", handler="webhook", agent=ada, status="dead", finished_at=ago(hours=1))
-    assert told(charlie) == ("", [("1 job failed", "block")])
+    assert told(charlie) == ("Nothing waits for review", [("1 job failed", "block")])
     Job.objects.all().delete()
     LogVerification.objects.update(problems=2)
-    assert told(charlie) == ("", [("The log is not as it was sealed", "block")])
+    assert told(charlie) == ("Nothing waits for review", [("The log is not as it was sealed", "block")])
     LogVerification.objects.update(problems=0, finished_at=ago(days=9))
-    assert told(charlie) == ("", [("The log is verified too long ago", "warn")])
+    assert told(charlie) == ("Nothing waits for review", [("The log is verified too long ago", "warn")])
     LogVerification.objects.all().delete()
-    assert told(charlie) == ("", [("The log is not verified yet", "warn")])
+    assert told(charlie) == ("Nothing waits for review", [("The log is not verified yet", "warn")])
     assert f'<a class="badge badge-warn" href="{reverse("integrity")}">The log is not' in text_of(browser(charlie))
     seal = {
         "format": 1,
@@ -353,14 +353,14 @@ def test_all_is_well_only_when_it_is(
         "hash": "",
     }
     LogSeal.objects.create(serial=1, sealed_at=ago(days=3), **seal)
-    assert told(charlie) == ("", [("The log is not verified", "warn")])
+    assert told(charlie) == ("Nothing waits for review", [("The log is not verified", "warn")])
     LogVerification.objects.create(status="done", asked_by="schedule", finished_at=ago(hours=2))
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
-    assert told(charlie) == ("1 item waits for your review.", [])
-    assert board(alice).state == "1 item waits for a reviewer."
+    assert told(charlie) == ("1 item waits for your review", [])
+    assert board(alice).state == "1 item waits for a reviewer"
     run(ada, ago(hours=1), failed_sections=[["episodes", "timeout"]])
     assert told(charlie) == (
-        "1 item waits for your review.", [("The assembly of prompts is incomplete", "warn")]
+        "1 item waits for your review", [("The assembly of prompts is incomplete", "warn")]
     )  # fmt: skip
 
 

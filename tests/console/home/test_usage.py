@@ -113,6 +113,7 @@ def test_trend_names_how_a_figure_moved(now: float | None, before: float | None,
 def test_trend_of_a_share_is_in_points() -> None:
     assert (Trend(35, 40, points=True).arrow, Trend(35, 40, points=True).words) == ("↓", "5 points from 40 %")
     assert Trend(1, 0, points=True).words == "1 point from 0 %"
+    assert Trend(35, 40, points=True).sentence("the week before") == "5 points less than in the week before"
     assert Trend(40.2, 40, points=True).words == "unchanged"
 
 
