@@ -9,7 +9,6 @@ from typing import Any
 
 from django.db import OperationalError, transaction
 from django.db.models import F, Func, Model, Q, QuerySet, TextField
-from django.utils.timezone import localtime
 from rapidfuzz import fuzz
 
 from context.models import VIEW_RUN, ContextRun
@@ -19,6 +18,7 @@ from identity.principal import Principal
 from memory.models import ItemType, SearchItem
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import author_words, memory_url, object_url
+from nousweb.console.templatetags.console import day
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.transactions import sql_change
 
@@ -201,7 +201,7 @@ def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> d
     return {
         "label": _audit_label(row, terms) if isinstance(row, AuditEvent) else snippet(_held(texts, terms), terms),
         "url": address or "",
-        "detail": f"{source.name(row)}, {localtime(getattr(row, source.moment)):%Y-%m-%d %H:%M}",
+        "detail": f"{source.name(row)}, {day(getattr(row, source.moment))}",
     }
 
 

@@ -30,7 +30,8 @@ _KINDS = {PROPOSAL: ("Identity", Section.choices), REVIEW: ("Memory", MemoryRevi
 
 @dataclass(frozen=True, slots=True)
 class SplitView:
-    """A part of the inbox with a tab of its own: its items, and its number in InboxQuery.counts."""
+    """A part of the inbox with a tab of its own: its items, its number in InboxQuery.counts, and what stands there
+    while it is empty: a title, and what will appear."""
 
     label: str
     counted: str
@@ -38,18 +39,67 @@ class SplitView:
     statuses: tuple[str, ...] = tuple(ChangeProposal.WAITING)
     kinds: tuple[str, ...] = ()
     scope: str = ""
+    empty: tuple[str, str] | None = None
 
 
 VIEWS = {
     "all": SplitView("All", ""),
     "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), (ChangeProposal.Status.PENDING.value,)),
-    "applied": SplitView("Applied", "applied", (PROPOSAL,), (ChangeProposal.Status.APPLIED.value,)),
+    "applied": SplitView(
+        "Applied",
+        "applied",
+        (PROPOSAL,),
+        (ChangeProposal.Status.APPLIED.value,),
+        empty=(
+            "No applied change to check",
+            "Changes that an agent makes to its preferences or protocols, within its guardrails, appear here.",
+        ),
+    ),
     "reviews": SplitView("Reviews", REVIEW, (REVIEW,)),
-    "censors": SplitView("Censors", "censors", (REVIEW,), kinds=(MemoryReview.Kind.ESCALATION.value,)),
-    "mine": SplitView("Assigned to me", "mine", scope="mine"),
-    "mentioned": SplitView("Mentions", "mentioned", scope="mentioned"),
-    "opinions": SplitView("Opinion requests", "opinions", scope="opinions"),
-    "snoozed": SplitView("Snoozed", "snoozed", scope="snoozed"),
+    "censors": SplitView(
+        "Censors",
+        "censors",
+        (REVIEW,),
+        kinds=(MemoryReview.Kind.ESCALATION.value,),
+        empty=(
+            "No pending censors",
+            "A censor that escalates from a warning to a block automatically appears here. You can keep or reverse the "
+            "escalation.",
+        ),
+    ),
+    "mine": SplitView(
+        "Assigned to me",
+        "mine",
+        scope="mine",
+        empty=(
+            "Nothing is assigned to you",
+            "Items that colleagues assign to you appear here, and items that you assign to yourself.",
+        ),
+    ),
+    "mentioned": SplitView(
+        "Mentions",
+        "mentioned",
+        scope="mentioned",
+        empty=(
+            "Nobody has mentioned you",
+            "Items whose comments name you with an @ appear here until they are decided.",
+        ),
+    ),
+    "opinions": SplitView(
+        "Opinion requests",
+        "opinions",
+        scope="opinions",
+        empty=(
+            "No opinion requests",
+            "Items appear here when somebody asks for your second opinion before they decide.",
+        ),
+    ),
+    "snoozed": SplitView(
+        "Snoozed",
+        "snoozed",
+        scope="snoozed",
+        empty=("Nothing is snoozed", "Snoozed items appear here until they return to the inbox."),
+    ),
 }
 """By name in the address."""
 

@@ -245,7 +245,8 @@ def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
     places |= dict.fromkeys(days, len(places))
     for field in form.visible_fields():
         if isinstance(field.field.widget, TextInput) and field.widget_type in ("text", "search"):
-            field.field.widget.attrs.setdefault("placeholder", field.label)
+            words = "Search" if field.label == "Words" else field.label
+            field.field.widget.attrs.setdefault("placeholder", words)
     ranked = sorted(filter(_is_choice, form.visible_fields()), key=lambda field: places.get(field.name, len(places)))
     shown = [field for field in ranked if field.name not in days][:FILTERS_SHOWN]
     first = [field for field in ranked if field in shown or field.value() or field.errors]
