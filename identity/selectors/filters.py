@@ -83,13 +83,13 @@ class AuditFilter(ListFilter):
         field_name="author_kind", choices=AuthorFields.Kind.choices, empty_label="Anybody", label="By"
     )
     channel = django_filters.ChoiceFilter(
-        choices=[*AuditEvent.CHANNELS, ("itself", "By itself")],
+        choices=[*AuditEvent.CHANNELS, ("itself", "Nous itself")],
         method="filter_channel",
         empty_label="Any channel",
         label="Channel",
     )
     author = django_filters.CharFilter(field_name="author_name", lookup_expr="icontains", label="Name")
-    q = django_filters.CharFilter(method="filter_words", label="Words or id")
+    q = django_filters.CharFilter(method="filter_words", label="Search, or an id")
     period = period_filter("at")
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())

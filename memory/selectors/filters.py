@@ -163,7 +163,7 @@ def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
 class FactFilter(KeyedFilter):
     """The filter of an agent's facts. Retired facts and facts that are not valid are shown only on request."""
 
-    q = django_filters.CharFilter(method=filter_words("content", "subject"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("content", "subject"), label="Search")
     category = django_filters.ChoiceFilter(method=_of_category, empty_label="Any category", label="Category")
     state = django_filters.ChoiceFilter(method=_of_state, choices=list(STATES.items()), empty_label=None, label="State")
     scope = django_filters.ChoiceFilter(choices=Scope.choices, empty_label="Any scope", label="Scope")
@@ -238,7 +238,7 @@ def _subjects_sorted(queryset: QuerySet[Subject], name: str, value: str) -> Quer
 class SubjectFilter(MemoryFilter):
     """The filter of subjects, which have the number of their facts and when the newest was learned (`newest_at`)."""
 
-    q = django_filters.CharFilter(method=_subject_words, label="Words")
+    q = django_filters.CharFilter(method=_subject_words, label="Search")
     kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
     sort = django_filters.ChoiceFilter(
         method=_subjects_sorted,
@@ -262,7 +262,7 @@ VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Pri
 class EventFilter(KeyedFilter):
     """The filter of events. Visibility offers the known words; an address may name another."""
 
-    q = django_filters.CharFilter(method=filter_words("content"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("content"), label="Search")
     kind = django_filters.ChoiceFilter(choices=EventKind.choices, empty_label="Any kind")
     loop = django_filters.CharFilter(field_name="loop_id", lookup_expr="icontains", label="Loop")
     visibility = django_filters.ChoiceFilter(empty_label="Any visibility")
@@ -280,7 +280,7 @@ class EventFilter(KeyedFilter):
 
 
 class EpisodeFilter(KeyedFilter):
-    q = django_filters.CharFilter(method=filter_words("title", "summary", "detail"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("title", "summary", "detail"), label="Search")
     outcome = django_filters.ChoiceFilter(choices=Episode.Outcome.choices, empty_label="Any outcome")
     state = django_filters.ChoiceFilter(
         method=_open("ended_at"),
@@ -300,7 +300,7 @@ class EpisodeFilter(KeyedFilter):
 
 
 class DecisionFilter(KeyedFilter):
-    q = django_filters.CharFilter(method=filter_words("description", "context"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("description", "context"), label="Search")
     stakes = django_filters.ChoiceFilter(choices=Decision.Stakes.choices, empty_label="Any stakes")
     outcome = django_filters.ChoiceFilter(choices=Decision.Outcome.choices, empty_label="Any outcome")
     category = django_filters.CharFilter(lookup_expr="iexact", label="Category")
@@ -324,7 +324,7 @@ def _effective_from(queryset: QuerySet[Procedure], name: str, value: Decimal | f
 
 
 class ProcedureFilter(KeyedFilter):
-    q = django_filters.CharFilter(method=filter_words("name", "description"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("name", "description"), label="Search")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
     tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     min_effectiveness = django_filters.NumberFilter(
@@ -363,7 +363,7 @@ def _of_path(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Do
 class DocumentFilter(KeyedFilter):
     """The filter of documents. Retired documents and earlier versions are shown only on request."""
 
-    q = django_filters.CharFilter(method=filter_words("key", "text"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("key", "text"), label="Search")
     namespace = django_filters.CharFilter(method=_of_path, label="Namespace (a / b)")
     tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     state = django_filters.ChoiceFilter(
@@ -425,7 +425,7 @@ class EndingFilter(MemoryFilter):
 
 
 class CensorFilter(MemoryFilter):
-    q = django_filters.CharFilter(method=filter_words("pattern", "reason"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("pattern", "reason"), label="Search")
     severity = django_filters.ChoiceFilter(choices=Censor.Severity.choices, empty_label="Any severity")
     match = django_filters.ChoiceFilter(choices=Censor.Match.choices, empty_label="Pattern or meaning")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
@@ -435,7 +435,7 @@ class CensorFilter(MemoryFilter):
 
 
 class WorkingFilter(MemoryFilter):
-    q = django_filters.CharFilter(method=filter_words("session_id", "task"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("session_id", "task"), label="Search")
 
 
 class ReviewFilter(MemoryFilter):

@@ -33,7 +33,7 @@ def test_fact_is_found_marked_as_wrong_and_restored(
 ) -> None:
     page = log_in(bob, javascript=javascript)
     page.goto("/agents/ada/facts/")
-    page.get_by_label("Words").fill("tim")
+    page.get_by_role("textbox", name="Search", exact=True).fill("tim")
     press_key(page, "Enter")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.wait_for_url("**q=tim*")

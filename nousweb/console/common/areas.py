@@ -137,7 +137,7 @@ AREAS: tuple[Area, ...] = (
     Area(
         "Settings",
         (
-            AreaPage("General", "agent_settings", "identity.change_agent", words="name kind slug"),
+            AreaPage("General settings", "agent_settings", "identity.change_agent", words="name kind slug"),
             AreaPage(
                 "Prompt settings", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"
             ),

@@ -78,7 +78,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 ),
                 more_views=(
                     ("Ending soon", "agent_endings", "memory.view_fact"),
-                    ("Supersessions", "agent_supersessions", "memory.view_factchange"),
+                    ("Superseded facts", "agent_supersessions", "memory.view_factchange"),
                 ),
                 sub_pages=(
                     "agent_fact_add",

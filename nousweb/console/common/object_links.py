@@ -124,7 +124,7 @@ def kind_choices(kinds: Collection[str], *, whole_groups: bool) -> list[Any]:
     return [
         (
             _noun(group),
-            [(f"{group}.*", f"All of {_noun(group).lower()}"), *choices]
+            [(f"{group}.*", f"Any {_noun(group).lower()} change"), *choices]
             if whole_groups and len(choices) > 1
             else choices,
         )

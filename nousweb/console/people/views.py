@@ -1,6 +1,7 @@
 """People: their access, roles and sessions; invitations; and one's own account."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -101,6 +102,10 @@ LIST = ListPage(
         Column("Actions", look="people/_person_actions.html"),
     ),
 )
+INVITATIONS = replace(
+    LIST, noun="invitation", empty="An invitation is a link by which one person gets an account.", is_exported=False
+)
+"""Under the accounts, or where it is the view: their table is that of the section below."""
 VIEWS = {"": "Accounts", "without": "Without second factor", "invitations": "Invitations"}
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
@@ -126,12 +131,13 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     view = request.GET.get("view", "")
     everybody: list[Any] = list(accounts)
     without = [person for person in everybody if person.is_active and not person.has_second_factor]
-    keys = {"without": [person.pk for person in without], "invitations": []}.get(view)
-    shown = accounts if keys is None else accounts.filter(pk__in=keys)
+    shown = accounts.filter(pk__in=[person.pk for person in without]) if view == "without" else accounts
     numbers = {"": len(everybody), "without": len(without), "invitations": len(invitations)}
+    listed = INVITATIONS if view == "invitations" else LIST
     context |= {
         "invitation_form": form,
-        **LIST.context(request, LIST.page(request, shown), is_filtered=bool(view)),
+        **listed.context(request, listed.page(request, invitations if listed is INVITATIONS else shown)),
+        "is_filtered": view == "without",
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "without" else [],
         "unprotected": [person for person in without if role_of(person) in POWERFUL] if not view else [],
         "layouts": [

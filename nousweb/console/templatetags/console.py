@@ -112,6 +112,12 @@ def short_dates(text: str) -> str:
     return _DATE.sub(short, str(text))
 
 
+def clock_or_day(value: dt_module.datetime) -> str:
+    """Local time where it is today, else the day: "15:07", "8 Nov"."""
+    local = timezone.localtime(_aware(value))
+    return f"{local:%H:%M}" if local.date() == timezone.localdate() else day(value)
+
+
 @register.filter
 def moment(value: dt_module.datetime) -> str:
     """Local time to the second, with its zone."""

@@ -17,18 +17,18 @@ from django.utils.safestring import SafeString, mark_safe
 from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
 from nousweb.console.common.charts import CHART_HEIGHT, Segment
 from nousweb.console.common.list_page import ASCENDING
-from nousweb.console.templatetags.console import ago, dt, iso, plain, tokens
+from nousweb.console.templatetags.console import ago, clock_or_day, dt, iso, plain, tokens
 from nousweb.console.templatetags.visible import shown, shown_plain
 
 register = template.Library()
 
 
 @register.simple_tag(name="time")
-def time_ago(at: datetime | None, empty: str = "never", prefix: str = "") -> SafeString:
-    """A moment by its age, with the exact time as a tooltip."""
+def time_ago(at: datetime | None, empty: str = "never", prefix: str = "", dated: bool = False) -> SafeString:
+    """A moment by its age, or `dated` as the time of today or the day, with the exact time as a tooltip."""
     if not at:
         return _faint(empty)
-    age = f"{prefix} {ago(at)}".strip()
+    age = clock_or_day(at) if dated else f"{prefix} {ago(at)}".strip()
     return format_html('<time class="nowrap" datetime="{}" title="{}">{}</time>', iso(at), dt(at), age)
 
 

@@ -57,7 +57,7 @@ TRUST = {
 
 def rule_words(rule: ConsentRule) -> str:
     """A rule as a sentence."""
-    core = "facts of core memory" if rule.category == CORE_MEMORY else f"facts of the category {rule.category}"
+    core = "facts of core memory" if rule.category == CORE_MEMORY else f"facts of the category “{rule.category}”"
     what = TYPES.get(rule.category, core) if rule.category else "facts" if rule.instructs else "memories"
     said = [
         "that tell their reader what to do" if rule.instructs else "",
@@ -74,12 +74,16 @@ class RuleForm(forms.Form):
 
     action = forms.ChoiceField(choices=list(ACTIONS.items()), label="Decision")
     category = forms.ChoiceField(required=False, label="Memories")
-    instructs = forms.BooleanField(required=False, label="Only what instructs")
+    instructs = forms.BooleanField(required=False, label="Only if it tells its reader what to do")
     trust = forms.ChoiceField(required=False, label="From", choices=[("", "Anybody"), *TRUST.items()])
     writer = forms.ChoiceField(required=False, label="Written by")
     project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS)
     days = forms.IntegerField(
-        required=False, min_value=0, max_value=MAX_DAYS, widget=forms.NumberInput(attrs={"placeholder": "usual"})
+        required=False,
+        min_value=0,
+        max_value=MAX_DAYS,
+        label="Days to wait",
+        widget=forms.NumberInput(attrs={"placeholder": "usual"}),
     )
 
     def __init__(self, data: Mapping[str, Any], number: int, categories: Sequence[str], writers: Sequence[str]) -> None:

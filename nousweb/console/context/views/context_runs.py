@@ -225,7 +225,7 @@ def _profiles() -> list[tuple[str, str]]:
 class RunFilter(ListFilter):
     """Filters of the list of logged runs."""
 
-    q = django_filters.CharFilter(field_name="input", lookup_expr="icontains", label="Words in the input")
+    q = django_filters.CharFilter(field_name="input", lookup_expr="icontains", label="Search the questions")
     frame = django_filters.ChoiceFilter(
         choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any frame"
     )

@@ -60,6 +60,7 @@ AUDIT = ListExport(
 PERSON, SYSTEM = "person", "system"
 CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "extended", "opened", "updated"})
 """Kinds of changes (the words after their dot) that "changed" says of an object."""
+PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
 EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
 """Characters of the states of an edit, and of its values, up to which the list tells them."""
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
@@ -75,7 +76,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """The trail, newest first, a page at a time from any row on."""
     found = AuditFilter(request.GET, queryset=AuditEvent.objects.visible_to(by).defer("before", "after"), by=by)
     actions = found.form.fields["action"]
-    actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
+    actions.choices = [(name, _choice(name) if name else label) for name, label in actions.choices]
     if export_format(request) and found.form.is_valid():
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
     shows_system = any(request.GET.get(name) for name in SEEKS)
@@ -91,6 +92,15 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
         "system": _switch(found.results, request.GET, shown=shows_system),
     }
     return render(request, "identity/audit.html", context)
+
+
+def _choice(action: str) -> str:
+    """An action as a choice: "Reported the outcome", "Approved (proposal)"."""
+    words = audit_phrase(action).rstrip(":").split()
+    while len(words) > 1 and words[-1] in PREPOSITIONS:
+        words.pop()
+    told = " ".join(words).capitalize()
+    return told if len(words) > 1 else f"{told} ({action.partition('.')[0].replace('_', ' ')})"
 
 
 def _label(rows: Sequence[Any], by: Principal) -> None:

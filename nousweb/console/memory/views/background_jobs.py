@@ -47,7 +47,6 @@ HANDLER_LABELS: Mapping[str, str] = {
 """By name of the handler."""
 
 RESULT_LABELS: Mapping[str, str] = {
-    "action": "result",
     "activation_count": "activations",
     "answer": "resolution",
     "asked": "reviews opened",
@@ -63,6 +62,8 @@ VALUE_LABELS: Mapping[str, str] = {
     "none": "nothing to do",
     "queued": "stored, review opened",
     "decided": "not stored",
+    "extractive": "extracted",
+    "given": "given by the agent",
     "answered": "judged or resolved already",
     "pending": "asked again later",
     "True": "yes",
@@ -71,13 +72,17 @@ VALUE_LABELS: Mapping[str, str] = {
 """By value of a result; other values are words or numbers already."""
 
 
+WHOLE = ("action", "judge")
+"""Keys of which the value alone says all."""
+
+
 def handler_label(name: str) -> str:
     """The name of a job, such as "Compare a stored fact"."""
     return HANDLER_LABELS.get(name, name.replace("_", " ").capitalize())
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """A job's result on one line, such as "result: stored, reviews opened: 1"; counts in place of lists, and nothing of
+    """A job's result on one line, such as "stored, 1 reviews opened"; counts in place of lists, and nothing of
     what came to nothing, unless all did."""
     told = {name: value for name, value in result.items() if value not in (0, [])} or result
     return ", ".join(_part(name, value) for name, value in told.items())
@@ -88,8 +93,10 @@ def _part(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         counted = ", ".join(f"{number} {VALUE_LABELS.get(str(kind), kind)}" for kind, number in value.items())
         return f"{label}: {counted or 'none'}"
-    text = str(len(value)) if isinstance(value, list) else str(value)
-    return f"{label}: {VALUE_LABELS.get(text, text)}"
+    if isinstance(value, list) or (isinstance(value, int) and not isinstance(value, bool)):
+        return f"{len(value) if isinstance(value, list) else value} {label}"
+    text = VALUE_LABELS.get(str(value), str(value))
+    return text if name in WHOLE else f"{label}: {text}"
 
 
 VIEW = "memory.view_job"

@@ -46,9 +46,10 @@ def _superseded(scope: PersonaScope) -> QuerySet[FactChange]:
 
 agent_supersessions = memory_list(
     MemoryList(
-        title="Supersessions",
-        noun="supersession",
-        empty="Supersessions appear here when a rule, the judge or a person replaces an older fact with a newer one.",
+        title="Superseded facts",
+        noun="superseded fact",
+        about="facts that were true until a newer one replaced them",
+        empty="A fact appears here when a rule, the judge or a person replaces it with a newer one.",
         moment="at",
         is_exported=False,
         template="memory/supersessions.html",
