@@ -98,6 +98,12 @@ class ExpectationTotals:
         return self.passed + self.failed + self.errors + self.unchecked
 
     @property
+    def words(self) -> str:
+        """How many fail, else how many hold: "1 of 3 fails"."""
+        number, told = (self.failed, "fail") if self.failed else (self.passed, "hold")
+        return f"{number} of {self.total} {told}{'s' * (number == 1)}"
+
+    @property
     def state(self) -> str:
         """FAILED if any failed; PASSED if there are expectations and all passed; else ERROR."""
         if self.failed:

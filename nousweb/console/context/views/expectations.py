@@ -169,6 +169,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "state": state,
         "may_add": by.may(ADD),
         "may_change": by.may(CHANGE),
+        "may_retire": by.may(CHANGE) and state != "retired",
         "may_run": by.may(RUN),
     }
     return render(request, "context/expectations.html", shown, status=422 if form.errors else 200)
@@ -207,6 +208,7 @@ def agent_expectation(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         "form": form,
         "made": "made" in request.GET and one.active,
         "may_change": by.may(CHANGE),
+        "may_retire": by.may(CHANGE) and one.active,
         "may_run": by.may(RUN),
     }
     return render(request, "context/expectation.html", shown, status=422 if form.errors else 200)
