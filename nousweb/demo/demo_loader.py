@@ -29,7 +29,7 @@ from memory.services.facts import fact_learn
 from nousweb.access.roles import OWNER
 from nousweb.demo import identity_story as story
 from nousweb.demo.demo_access import LOGINS, demo_check, demo_file
-from nousweb.demo.memory_load import Caller, Step, memory_finish, memory_steps, play
+from nousweb.demo.memory_load import Caller, Step, expectation_steps, memory_finish, memory_steps, play
 from nousweb.lib import clock
 
 DECISIONS: dict[str, Callable[..., Any]] = {
@@ -64,6 +64,7 @@ def demo_load() -> None:
     for entry in story.STORY:
         steps += _identity_steps(agent, entry, actors)
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
+    steps += expectation_steps(agent, people["reviewer"])
     play(start, steps)
     memory_finish(agent, people["reviewer"])
     for person in people.values():

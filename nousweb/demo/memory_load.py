@@ -23,6 +23,7 @@ from nousweb.lib import clock
 
 Step = tuple[float, Callable[[], Any]]
 DAYS_OF_HEALTH = 30
+CHECKS, DAYS_BETWEEN_CHECKS = 16, 1.5
 
 
 class DemoRefused(RuntimeError):
@@ -168,8 +169,8 @@ def _ask(session: str, asked: str, said: str, outcome: str, actor: Caller) -> No
 
 
 def memory_finish(agent: Agent, reviewer: Principal) -> None:
-    """What was done since: vectors, loops that went idle, and what a person entered: the kinds and names of subjects,
-    and expectations, which are checked."""
+    """What was done since: vectors, loops that went idle, and the kinds and names of subjects, which a person
+    entered."""
     embed_pending_rows()
     loops_close_idle()
     for name, kind, names in story.SUBJECTS:
@@ -177,11 +178,22 @@ def memory_finish(agent: Agent, reviewer: Principal) -> None:
         subject_edit(subject=subject, by=reviewer, kind=kind)
         for spelling in names:
             subject_alias_add(subject=subject, by=reviewer, spelling=spelling)
-    for expectation in story.EXPECTATIONS:
-        asked = request_of(expectation["question"])
-        wanted = {name: value for name, value in expectation.items() if name != "question"}
-        expectation_create(agent=agent, by=reviewer, request=asked, **wanted)
-    expectations_verify(agent=agent, by=reviewer)
+
+
+def expectation_steps(agent: Agent, reviewer: Principal) -> list[Step]:
+    """The expectations that a person entered, and their checks day by day."""
+
+    def entered() -> None:
+        for expectation in story.EXPECTATIONS:
+            asked = request_of(expectation["question"])
+            wanted = {name: value for name, value in expectation.items() if name != "question"}
+            expectation_create(agent=agent, by=reviewer, request=asked, **wanted)
+
+    def checked() -> None:
+        embed_pending_rows()
+        expectations_verify(agent=agent, by=reviewer)
+
+    return [(CHECKS * DAYS_BETWEEN_CHECKS, entered), *((DAYS_BETWEEN_CHECKS * one, checked) for one in range(CHECKS))]
 
 
 def play(start: datetime, steps: Iterable[Step]) -> None:
