@@ -83,7 +83,7 @@ def usage_refresh(agent: Agent | None, *, both: bool) -> None:
 
 def percent(part: float | None, whole: float | None) -> float | None:
     """Share of `part` in `whole`, 0 to 100; None if `whole` is 0 or None."""
-    return round(100 * (part or 0) / whole, 1) if whole else None
+    return round(100 * (part or 0) / whole, 2) if whole else None
 
 
 def _of(personas: tuple[str, ...], agent: Agent | None) -> QuerySet[MemoryUsage, Any]:

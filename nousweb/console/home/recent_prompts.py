@@ -1,6 +1,5 @@
 """How many prompts the last week had, those that failed, and the figures of each of the last 14 days."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -89,7 +88,8 @@ BY_DAY = board_query(_by_day, "now", "first", "first_before", "last_before")
 
 
 def daily_figures(rows: Rows) -> list[Figure]:
-    """Prompts, their tokens and their reported success in 14 days, from the rows of BY_DAY; none without prompts."""
+    """Prompts with their reported success, and their mean tokens, in 14 days, from the rows of BY_DAY; none without
+    prompts."""
     period = Period(DEFAULT_DAYS, clock.now())
     found = {str(row[0]): [int(value) for value in row[1:]] for row in rows}
 
@@ -97,47 +97,39 @@ def daily_figures(rows: Rows) -> list[Figure]:
         return [found.get(moment.date().isoformat(), [0, 0, 0, 0]) for moment in moments]
 
     now, before = days(period.moments), days([moment - period.length for moment in period.moments])
-    (prompts, tokens, ended, succeeded), earlier = (
+    (prompts, tokens, ended, succeeded), (prompts_before, tokens_before, *_) = (
         [sum(column) for column in zip(*one, strict=True)] for one in (now, before)
     )
     if not prompts:
         return []
     names = [period.short(moment) for moment in period.moments]
-    compares = min(prompts, earlier[0]) >= ENOUGH
-
-    def mean(part: float, whole: float) -> float | None:
-        return part / whole if whole else None
-
-    def share(part: float, whole: float) -> float | None:
-        return round(100 * part / whole, 1) if whole else None
-
-    def figure(
-        label: str,
-        value: str,
-        unit: str,
-        points: list[float | None],
-        of: str,
-        trend: Trend,
-        key: str,
-        failed: Sequence[int] = (),
-    ) -> Figure:
-        return Figure(
-            label, value, unit, [*zip(names, points, strict=True)], of, trend if compares else None, failed, key
-        )
-
+    compares = min(prompts, prompts_before) >= ENOUGH
     return [
-        figure("Prompts", f"{prompts:,}", "", [float(day[0]) for day in now], "", Trend(prompts, earlier[0]), "calls"),
-        figure(
-            "Mean prompt", f"≈ {tokens / prompts:,.0f}", "tokens", [mean(day[1], day[0]) for day in now], "tokens",
-            Trend(tokens / prompts, mean(earlier[1], earlier[0])), "tokens",
+        Figure(
+            "Prompts",
+            f"{prompts:,}",
+            _succeeded(prompts, ended, succeeded),
+            [(name, day[0]) for name, day in zip(names, now, strict=True)],
+            trend=Trend(prompts, prompts_before) if compares else None,
+            failed=[day[2] - day[3] for day in now],
+            key="success",
         ),
-        figure(
-            "Reported success", f"{share(succeeded, ended):.0f} %" if ended else "–", f"of {ended:,} reported",
-            [float(day[0]) for day in now], "",
-            Trend(share(succeeded, ended), share(earlier[3], earlier[2]), points=True), "success",
-            [day[2] - day[3] for day in now],
+        Figure(
+            "Mean prompt",
+            f"≈ {tokens / prompts:,.0f}",
+            "tokens",
+            [(name, day[1] / day[0] if day[0] else None) for name, day in zip(names, now, strict=True)],
+            "tokens",
+            Trend(tokens / prompts, tokens_before / prompts_before) if compares else None,
+            key="tokens",
         ),
-    ]  # fmt: skip
+    ]
+
+
+def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
+    """The share of successes among the reported outcomes in words; "" for none."""
+    of = "" if ended == prompts else f" of {ended:,} reported"
+    return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
 
 
 FAILED_SHOWN = 5

@@ -292,16 +292,16 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
     for outcome in ("success", "failure", ""):
         run(ada, ago(days=2), tokens=300, outcome=outcome)
     shown = board(bob).figures
-    assert [(figure.label, figure.value) for figure in shown] == [
-        ("Prompts", "3"), ("Mean prompt", "≈ 300"), ("Reported success", "50 %")
+    assert [(figure.label, figure.value, figure.unit) for figure in shown] == [
+        ("Prompts", "3", "50 % of 2 reported succeeded"), ("Mean prompt", "≈ 300", "tokens")
     ]  # fmt: skip
-    assert [figure.points[-3][1] for figure in shown] == [3, 300, 3]
-    assert shown[2].failed[-3] == 1
-    assert [figure.points[-1] for figure in shown] == [("Today", 0), ("Today", None), ("Today", 0)]
+    assert [figure.points[-3][1] for figure in shown] == [3, 300]
+    assert shown[0].failed[-3] == 1
+    assert [figure.points[-1] for figure in shown] == [("Today", 0), ("Today", None)]
     run(ada, clock.now() - HOUR, outcome="success")
     page = text_of(browser(bob))
-    assert "Reported success: at most 1, Today 1" in page
-    assert page.count("<span>Today</span>") == 3
+    assert "Prompts: at most 1, Today 1" in page
+    assert page.count("<span>Today</span>") == 2
     assert f'href="{reverse("usage")}">Usage</a>' in page
 
 

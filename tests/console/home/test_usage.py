@@ -165,7 +165,7 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert calls.calls == Trend(3, 1)
     assert calls.tokens == Trend(200, 150)
     assert calls.p95 == Trend(pytest.approx(29), 40)
-    assert calls.answered == Trend(pytest.approx(33.3), 0)
+    assert calls.answered == Trend(33.33, 0)
     assert calls.success == Trend(50, None)
     by_day = {column.label: column for column in calls.columns}
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
