@@ -57,6 +57,7 @@ def test_page_is_headed_by_the_words_of_its_tab(ada: Agent, actor: Principal, ow
             found[address] = (heading_of(page), chosen[0])
             found |= {view["url"]: (heading_of(client.get(view["url"])), view["label"]) for view in shown["views"][1:]}
     assert len(found) > 25
+    assert found.pop("/") == ("Nothing waits for review", "Today"), "Home is headed by what it says"
     assert {address: pair for address, pair in found.items() if pair[0] != pair[1]} == {}
 
 
