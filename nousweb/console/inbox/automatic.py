@@ -22,7 +22,7 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common import MAX_SELECTED, POST, attempt_each, page, page_of, tell_each, uuids_of
+from nousweb.console.common import MAX_SELECTED, POST, attempt_each, author_words, page, page_of, tell_each, uuids_of
 from nousweb.console.inbox.filter import InboxFilter, InboxRow, inbox_tabs
 from nousweb.console.inbox.item_titles import ItemTitle
 from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry
@@ -120,14 +120,14 @@ def _of_change(decision: str, change: FactChange) -> InboxRow:
     newest = other if decision == SUPERSEDED and other else fact
     suffix = "?persona=subconscious" if fact.persona == Persona.SUBCONSCIOUS else ""
     key: Any = change.pk
-    reason = ", ".join(filter(None, [change.reason[:120], f"by {change.author_name}"]))
+    author = f"by {author_words(change.author_name)}"
     return InboxRow(
         entry=InboxEntry(key, CHANGE, 0, 0, "", change.at),
         title=ItemTitle.plain(newest.content),
         agent=change.agent.name,
         url=newest.get_absolute_url() + suffix,
         facts=[fact] if fact.content != newest.content else [],
-        meta=list(filter(None, [f"about {fact.subject}" if fact.subject else "", reason])),
+        meta=list(filter(None, [f"about {fact.subject}" if fact.subject else "", author, change.reason[:120]])),
         times=[("", change.at)],
     )
 

@@ -142,7 +142,8 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
     for row in joined:
         row.every = [row, *row.more]
         people = {each.author_name for each in row.every}
-        row.who = row.author_name if len(people) == 1 else f"{len(people)} people"
+        own = f"Nous ({row.author_name})" if row.author_kind == SYSTEM else row.author_name
+        row.who = own if len(people) == 1 else f"{len(people)} people"
         row.verb, row.times = audit_phrase(row.action), ""
         if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
             row.verb, row.times = _one_verb([each.action for each in row.every]), _times(len(row.every))
