@@ -36,10 +36,15 @@ class TargetMemory:
 
 def targets_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> dict[Key, TargetMemory]:
     """Load the target memories through the view. Erased and unknown ones are missing."""
+    wanted = (one for one in expectations if one.target == Expectation.Target.MEMORY)
+    return memories_named_load(view, ((one.item_type, one.item_id) for one in wanted))
+
+
+def memories_named_load(view: PersonaMemory, keys: Iterable[Key]) -> dict[Key, TargetMemory]:
+    """Load memories through the view, active or not. Erased and unknown ones are missing."""
     wanted: dict[str, set[str]] = {}
-    for expectation in expectations:
-        if expectation.target == Expectation.Target.MEMORY:
-            wanted.setdefault(expectation.item_type, set()).add(expectation.item_id)
+    for item_type, item_id in keys:
+        wanted.setdefault(item_type, set()).add(item_id)
     found: dict[Key, TargetMemory] = {}
     for item_type, ids in wanted.items():
         own = MEMORY_TYPES.get(item_type)

@@ -197,11 +197,12 @@ def goto(
 
 @register.simple_tag
 def with_memories(sentence: str, memories: Mapping[str, tuple[str, str]]) -> SafeString:
-    """A sentence in which memories stand by their texts, with links: their texts and pages by how it names them."""
+    """A sentence in which memories stand by their texts, with links: their texts and pages by how it names them,
+    no text for one that was erased."""
 
     def linked(found: re.Match[str]) -> str:
-        text, url = memories[found.group()]
-        return f"the {found.group().partition(' ')[0]} {goto(f'“{text}”', url)}"
+        kind, (text, url) = found.group().partition(" ")[0], memories[found.group()]
+        return f"the {kind} {goto(f'“{text}”', url)}" if text else f"an erased {kind}"
 
     told: str = escape(sentence)
     if memories:

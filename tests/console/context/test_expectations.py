@@ -115,6 +115,9 @@ def test_expectation_by_hand_and_edited(ada, billing, console):
     console.post(f"{PAGE}{one.pk}/", {**given, "text": "MariaDB", "action": "edit"})
     one.refresh_from_db()
     assert (one.text, one.revision, one.results.get(is_current=True).state) == ("MariaDB", 2, "failed")
+    console.post(f"{PAGE}{one.pk}/", {**given, "requirement": "absent", "action": "edit"})
+    named = f'The fact <a href="/agents/ada/facts/{billing.pk}/">“The billing service uses'
+    assert all(named in text_of(console.get(page)) for page in (PAGE, f"{PAGE}{one.pk}/")), "by its text, not by its id"
 
 
 def test_expectation_by_one_click_on_a_candidate_and_undone(ada, billing, console, bob, alice):

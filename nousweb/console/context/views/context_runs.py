@@ -175,7 +175,8 @@ def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
 
 def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]) -> list[dict[str, Any]]:
     """The memories of a run as PromptView.memories has them, with those recalled in the turn: first those that the
-    answer refers to, with their numbers in it, in the order of `uses`; of the rest, the always included ones last."""
+    answer refers to, with their numbers in it if it has marks of them, as `uses` are ordered; of the rest, the always
+    included ones last. Each part has the most relevant first."""
     known = {(one["type"], one["id"]): one for one in shown.memories}
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
@@ -183,14 +184,18 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
         told = {"reason": "looked up in the turn", "note": "Looked up in the turn.", "always": False}
         known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
     ranked = [
-        {**known.pop(key), "use": use, "number": number if use.referenced and run.response else None}
+        {
+            **known.pop(key),
+            "use": use,
+            "number": number if use.referenced and run.response and use.spans != [] else None,
+        }
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
     ]
     for one in ranked:
         one["always"] = one["always"] and not one["use"].referenced
     return [
-        *sorted(ranked, key=lambda one: one["always"]),
+        *sorted(ranked, key=lambda one: (one["always"], not one["use"].referenced, -(one.get("relevance") or 0))),
         *sorted(known.values(), key=lambda one: one["always"]),
     ]
 
@@ -323,7 +328,13 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     relevance = {(one["type"], one["id"]): one["relevance"] or 0 for one in shown.memories}
     uses = sorted(
         run.usages.all(),
-        key=lambda use: (not use.referenced, -relevance.get((use.item_type, use.item_id), 0), -use.overlap, use.pk),
+        key=lambda use: (
+            not use.referenced,
+            use.spans == [],
+            -relevance.get((use.item_type, use.item_id), 0),
+            -use.overlap,
+            use.pk,
+        ),
     )
     memories = run_memories(run, shown, uses)
     what_became(memories, run, by)

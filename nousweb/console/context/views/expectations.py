@@ -19,7 +19,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from context.expectations.evaluation import targets_load
+from context.expectations.evaluation import memories_named_load, memory_name, targets_load
 from context.expectations.policy import ADD, CHANGE, RUN
 from context.expectations.services import (
     expectation_create,
@@ -44,7 +44,6 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import EVERYTHING, ItemType
 from memory.persona import VIEWS, PersonaMemory, persona_memory
-from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest
 from memory.search.search import search
 from memory.types import MEMORY_TYPES
@@ -341,11 +340,16 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
 
 
 def _named(view: PersonaMemory, results: Iterable[ExpectationResult]) -> dict[str, tuple[str, str]]:
-    """The memories that the reasons of results name: the text and the page of each, by how it is named."""
-    keys = sorted({key for result in results for key in NAMED.findall(result.detail)})
+    """The memories that the reasons of results name: the text and the page of each, by how it is named; no text of
+    one that was erased."""
+    keys = {key for result in results for key in NAMED.findall(result.detail)}
+    known = memories_named_load(view, keys)
     return {
-        f"{item_type} {item_id}": (text[:SHOWN_CHARACTERS], memory_item_url(view.agent.slug, item_type, item_id))
-        for (item_type, item_id), (text, *_) in memories_load(view, keys).items()
+        memory_name(key): (
+            known[key].content[:SHOWN_CHARACTERS] if key in known else "",
+            memory_item_url(view.agent.slug, *key),
+        )
+        for key in keys
     }
 
 
