@@ -7,7 +7,8 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from context.models import ContextRun
+from context.feedback.figure_snapshots import snapshot_put
+from context.models import ContextRun, FigureSnapshot
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_record
@@ -188,6 +189,8 @@ def full(ada, actor, bruno, system):
         Fact.objects.filter(agent=agent).update(source_event=made[0].event, source_episode=episode)
         WorkingMemory.objects.create(agent=agent, persona="actor", session_id="s", task=SECRET)
         identity_propose(agent=agent, section="character", content=SECRET, reason=SECRET, by=by)
+        snapshot_put("health by day", agent.pk, {}, both=True)
+    snapshot_put("growth", None, {}, both=True)
     return ada
 
 
@@ -214,6 +217,7 @@ def test_erasure_of_an_agent_leaves_blank_audit_records_and_a_receipt(full, brun
     assert rows_of(bruno) == bruno_had
     assert Event.objects.count() == 2
     assert EpisodeEvent.objects.count() == 1
+    assert sorted(FigureSnapshot.objects.values_list("name", flat=True)) == ["growth", "health by day"]
     assert not any(SECRET[:8] in str(row.after) + row.object_label for row in left)
 
 

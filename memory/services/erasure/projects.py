@@ -142,7 +142,10 @@ def _condition(model: type[models.Model], found: Mapping[type[models.Model], str
     keys = [
         key
         for key in model._meta.concrete_fields
-        if isinstance(key, models.ForeignKey) and not key.null and key.related_model in found
+        if isinstance(key, models.ForeignKey)
+        and key.related_model in found
+        # A row may be of no agent, such as figures of all; a row that may refer to another is not of that one.
+        and (not key.null or key.related_model is Agent)
     ]
     # A direct foreign key to the agent is preferred to a chain.
     keys.sort(key=lambda key: key.related_model is not Agent)
