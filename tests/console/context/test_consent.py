@@ -37,7 +37,7 @@ def test_rules_are_added_moved_and_removed_before_they_are_saved(admin, ada):
     answer = admin.post(URL, sent(PENDING, use, change="up:1"))
     assert sentences(answer) == [
         "New memories from the agent itself are used at once.",
-        "New facts of the category technical wait for a person.",
+        "New facts of the category “technical” wait for a person.",
     ]
     assert len(admin.post(URL, sent(PENDING, change="add")).context["rows"]) == 2
     assert sentences(admin.post(URL, sent(PENDING, use, change="remove:0"))) == sentences(answer)[:1]
