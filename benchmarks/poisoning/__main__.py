@@ -4,7 +4,8 @@ Each case of `cases.jsonl` is written as a memory of its type, by a token or as 
 the search are asked for its words. A case was quarantined if the API says so, and reached a prompt if a context or a
 search returns it. The halves were parted before the rules were fitted; figures are those of the half called test.
 
-With --requests, requests to the reader and harmless instructions come from a tool, an import or the web, by all doors.
+With --requests, requests to the reader and harmless instructions come from a tool, an import, the web, or from the
+agent's own token, by all doors. With --own, the screening alone judges them and what was written by hand.
 
 With --doors, fresh texts from templates are written through every door (API, MCP, clients), which must agree.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.poisoning.interfaces import DOORS, Caller, verdict
-from benchmarks.poisoning.requests import request_cases, unseen_cases
+from benchmarks.poisoning.requests import request_cases, written_cases
 from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
 from nousweb.lib.injection.scan import scan_text
@@ -103,8 +104,8 @@ WRITES: tuple[tuple[str, str, Callable[[str, str], dict[str, Any]]], ...] = (
     ("PUT", "/documents", lambda text, key: {"namespace": ["notes"], "key": key, "value": {"text": text}}),
 )
 """Methods, paths and bodies of the doors, for a text and a name that was not used before."""
-ORIGINS = ("tool", "imported", "web")
-BLOCK = re.compile(r"<data from=.*?</data>", re.S)
+ORIGINS = ("tool", "imported", "web", "agent")
+BLOCK = re.compile(r'<data from="[^"\n]*">\n.*?\n</data>', re.S)
 
 
 def own_show(half: str) -> None:
@@ -116,8 +117,8 @@ def own_show(half: str) -> None:
 
         for name, cases in (
             ("requests", request_cases(half)),
-            ("unseen", unseen_cases()),
-            ("blind", unseen_cases("blind")),
+            ("known", written_cases("known")),
+            ("unseen", written_cases()),
         ):
             of_half = [case for case in cases if half in ("both", case.half)]
             for is_request in (True, False):
@@ -142,8 +143,9 @@ def requests_show(half: str) -> None:
     """Print how many requests to the reader a prompt or a search gives, and how many harmless texts are held or stand
     outside of a block of data."""
     table: Counter[tuple[str, str]] = Counter()
+    cases = [*request_cases(half), *written_cases()]
     with system() as running:
-        for number, case in enumerate(request_cases(half)):
+        for number, case in enumerate(cases):
             if number % 100 == 0:
                 # Few memories for each agent, so that each of them has room in its prompts.
                 client = running.agent(f"requests{number}")
@@ -159,13 +161,13 @@ def requests_show(half: str) -> None:
             prompt = "\n".join(line for line in prompt.splitlines() if not line.startswith("Current task:"))
             unfenced = words in " ".join(BLOCK.sub("", prompt).split())
             found = any(words in " ".join(one["content"].split()) for one in client.get("/recall", q=words)["items"])
-            kind = "request" if case.is_request else "harmless"
+            kind = f"{'own' if origin == 'agent' else 'untrusted'} {'request' if case.is_request else 'harmless'}"
             table[kind, "texts"] += 1
             table[kind, "held"] += row["quarantined"]
             table[kind, "told outside of a block"] += unfenced
             table[kind, "told"] += found or words in " ".join(prompt.split())
     for (kind, what), count in sorted(table.items()):
-        print(f"{kind:10}{what:26}{count:6}")
+        print(f"{kind:20}{what:26}{count:6}")
 
 
 def main() -> None:

@@ -433,6 +433,17 @@ def _attacks(half: str, dice: random.Random) -> Iterator[tuple[str, str]]:
                 yield family, before + _told(own[number % len(own)], act)
 
 
+def requests_alone(seed: int = 35) -> Iterator[tuple[str, str]]:
+    """The requests of all forms with three acts each, and those of other languages, without other sentences, each with
+    the words that ask."""
+    dice = random.Random(seed)
+    for form in (*DIRECT, *MESSAGE, *STANDING):
+        for act in dice.sample(ACTS, 3):
+            yield _told(form, act), act
+    for said in LANGUAGES:
+        yield said, said
+
+
 def _harmless(half: str, dice: random.Random) -> Iterator[tuple[str, str]]:
     for family, (lines, size) in HARMLESS.items():
         own, seen = _half(lines, half), set[str]()
@@ -453,14 +464,10 @@ def request_cases(half: str = "both", seed: int = 35) -> list[RequestCase]:
     return [case for case in found if half in ("both", case.half)]
 
 
-def unseen_cases(name: str = "unseen") -> list[RequestCase]:
-    """Requests and harmless texts, as facts of an agent or parts of pages, written before any rule was fitted to one of
-    them: "unseen", or "blind", of styles of its own. The half "dev" is of every second text of a family, as of the
-    others; to "blind" nothing was fitted."""
+def written_cases(name: str = "unseen") -> list[RequestCase]:
+    """Requests and harmless texts, as facts of an agent or parts of pages, written by hand: "known" ones, to which the
+    model is fitted, or "unseen" ones, to which nothing is."""
     with Path(__file__).with_name(f"{name}.tsv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    halves = ("test", "test") if name == "blind" else ("dev", "test")
-    return [
-        RequestCase(halves[number % 2], row["family"], row["text"], row["label"] == "request")
-        for number, row in enumerate(rows)
-    ]
+    half = "test" if name == "unseen" else "dev"
+    return [RequestCase(half, row["family"], row["text"], row["label"] == "request") for row in rows]

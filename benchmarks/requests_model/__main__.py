@@ -1,7 +1,7 @@
 """Fit the models of nousweb/lib/injection/request_model.py: python -m benchmarks.requests_model [--check]
 
-The sentences are those of sentences.py. Above the threshold are four in a thousand of the harmless
-sentences of the split "choose"; `--check` only says what the fitted models find. `--vectors FILE` keeps the vectors.
+The sentences are those of sentences.py; `--check` only says what the fitted models find. `--vectors FILE` keeps the
+vectors.
 """
 
 import argparse
@@ -20,12 +20,15 @@ from benchmarks.requests_model.sentences import Sentence, package_sentences, sen
 from nousweb.lib.injection.request_model import CHARACTERS, SCALE, WEIGHTS_FILE, WORDS, places_of
 from nousweb.lib.injection.scan import FEATURES, features_in, fold_text, sentences
 
-FALSE_SHARE = 0.004
+ASKS, HARMLESS = 1.75, -1.0
+"""The scores from which a sentence asks its reader to act, by the full model, and below which the rules on words do not
+count, by the first one. By the written texts of one set, with the model fitted to the others: the fewest harmless texts
+held at hardly a request less."""
+REPEATED = 4
+"""So often does a written text count in the fit, beside sentences made of parts."""
 PASSED = 0.99
 """Of the requests of the split "choose" that the full model finds, so many pass the first one."""
-KEPT = 0.99
-"""Of those that the rules on words find, so many are not taken for harmless by the first model."""
-ROUNDS, BATCH, STEP, DECAY = 14, 256, 0.02, 1e-4
+ROUNDS, BATCH, STEP, DECAY = 10, 256, 0.02, 1e-4
 NAMES = tuple(sorted(FEATURES))
 
 
@@ -133,7 +136,8 @@ def main() -> None:
     print(f"{len(texts)} sentences, vectors {time.perf_counter() - began:.0f} s", flush=True)
     labels = np.array([one.is_request for one in about], np.float32)
     splits = np.array([one.split for one in about])
-    fit, choose = np.flatnonzero(splits == "fit"), np.flatnonzero(splits == "choose")
+    times = np.array([REPEATED if one.style.startswith("known") else 1 for one in about])
+    fit, choose = np.repeat(np.arange(len(about)), times * (splits == "fit")), np.flatnonzero(splits == "choose")
     everything = Rows(texts, vectors)
     if given.check:
         with np.load(WEIGHTS_FILE) as held:
@@ -147,13 +151,9 @@ def main() -> None:
     everything.dense = everything.dense[:, : len(NAMES)]
     lexical_scores = everything.scores(lexical)
     if not given.check:
-        wrong = np.sort(full_scores[choose][labels[choose] == 0])[::-1]
-        asks = float(wrong[int(FALSE_SHARE * len(wrong))])
-        found = np.sort(lexical_scores[choose][(labels[choose] == 1) & (full_scores[choose] >= asks)])
+        found = np.sort(lexical_scores[choose][(labels[choose] == 1) & (full_scores[choose] >= ASKS)])
         possible = float(found[int((1 - PASSED) * len(found))])
-        by_rules = [place for place in choose if labels[place] and "request" in features_in(texts[place])]
-        harmless = float(np.sort(lexical_scores[by_rules])[int((1 - KEPT) * len(by_rules))])
-        thresholds = np.array([possible, harmless, asks], np.float32)
+        thresholds = np.array([possible, HARMLESS, ASKS], np.float32)
         np.savez_compressed(
             WEIGHTS_FILE, lexical=lexical.astype(np.float16), full=full.astype(np.float16),
             features=np.array(NAMES), thresholds=thresholds,

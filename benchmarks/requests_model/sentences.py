@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
-from benchmarks.poisoning.requests import RequestCase, request_cases, unseen_cases
+from benchmarks.poisoning.requests import RequestCase, request_cases, requests_alone, written_cases
 from nousweb.lib.injection.scan import sentences
 
 HERE = Path(__file__).parent
@@ -342,8 +342,8 @@ def _harmless(dice: random.Random) -> Iterator[Sentence]:
 
 
 def _known() -> Iterator[Sentence]:
-    """The half "dev" of the texts of benchmarks.poisoning: harmless ones, and requests that are one sentence."""
-    cases = [*request_cases("dev"), *(case for case in unseen_cases() if case.half == "dev")]
+    """The known texts of benchmarks.poisoning: harmless ones, and requests that are one sentence."""
+    cases = [*request_cases(), *written_cases("known")]
     for line in (HERE.parent / "poisoning" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         if case["half"] == "dev" and case["origin"] in ("tool", "web") and not case["family"].startswith("obfuscated"):
@@ -352,6 +352,8 @@ def _known() -> Iterator[Sentence]:
     for case in cases:
         if not case.is_request or len(list(sentences(case.text))) == 1:
             yield Sentence("fit", f"known {case.family}", case.text, case.text if case.is_request else "")
+    for text, act in requests_alone():
+        yield Sentence("fit", "known form", text, act)
 
 
 def package_sentences(seed: int = 35) -> list[Sentence]:

@@ -8,15 +8,15 @@ from uuid import UUID
 
 from context.engine.analysis.line_clock import LineClock
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
+from context.engine.assembly.prompt_section import MEMORY, source_of
 from context.engine.retrieval.candidates import kinds_of
 from context.engine.retrieval.censors import censor_line
 from context.engine.retrieval.fixed_sections import REPORTED_SECTION, profile_rank
 from identity.models import Persona
 from identity.policy.sections import SECTION_PRIORITY, Section, assemble_prompt
-from memory.models import GLOBAL, ProjectScope, keys_of
-from memory.policy import PROFILE_CATEGORIES
+from memory.models import GLOBAL, ProjectScope, Trust, keys_of
+from memory.policy import BINDING_CATEGORIES, PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact
-from nousweb.lib.prompt_escaping import without_data_block
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
@@ -168,7 +168,12 @@ class Overrides:
         verified = [self._verified(item) for item in reported if item.id in self.facts or item.id in self.endorsed]
         change = {
             "identity": self._identity,
-            "user_profile": lambda items: self._profile([*items, *verified], clock, excluded, scope),
+            "user_profile": lambda items: self._profile(
+                [*(_told(item) if item.id in self.endorsed else item for item in items), *verified],
+                clock,
+                excluded,
+                scope,
+            ),
             REPORTED_SECTION: lambda items: [item for item in items if not self._verifies(item.id)],
             "censors": self._censors,
         }
@@ -281,14 +286,15 @@ class Overrides:
                     told = clock.fact_told(again.content, "", clock.now, clock.now, core=True)
                     line = list_item(again.content, again.subject_name, told=told)
                     rank = profile_rank(True, again.category)
-                    copy = Item("fact", PROPOSED, line, rank, **keys_of(again))
+                    source = source_of(Trust.PERSON, category=again.category)
+                    copy = Item("fact", PROPOSED, line, rank, **keys_of(again), source=source)
                     new.append(replace(copy, choice_key=item.choice_key))
                 continue
             text = self.facts[item.id]
             if text is not None:
                 told = clock.fact_told(text, "", clock.now, clock.now, core=True)
                 line = list_item(text, self.subjects.get(item.id, ""), told=told)
-                new.append(replace(item, id=PROPOSED, text=line))
+                new.append(replace(_told(item), id=PROPOSED, text=line))
         for change in self.metadata.values():
             left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change)
             if change.is_core_memory and not left_out:
@@ -297,7 +303,8 @@ class Overrides:
                 rank = profile_rank(True, change.category)
                 told = clock.fact_told(change.content, change.attribute, change.began, change.recorded, core=True)
                 text = list_item(change.content, change.subject_name, told=told)
-                item = Item("fact", change.id, text, rank, **keys_of(change))
+                source = source_of(Trust.PERSON, category=change.category)
+                item = Item("fact", change.id, text, rank, **keys_of(change), source=source)
                 kept.insert(before[-1] + 1 if before else 0, replace(item, choice_key=change.choice_key))
         return [*kept, *new]
 
@@ -307,7 +314,7 @@ class Overrides:
 
     def _verified(self, item: Item) -> Item:
         """A reported fact as it is told once people have verified it."""
-        return replace(item, text=without_data_block(item.text), priority=profile_rank(True, ""), screened_as="")
+        return replace(item, priority=profile_rank(True, ""), screened_as="", source=MEMORY)
 
     def _censors(self, items: Sequence[Item]) -> Sequence[Item]:
         if not (self.removed_censors or self.censors):
@@ -321,6 +328,12 @@ class Overrides:
             item = Item("censor", draft.id, censor_line(draft.severity, draft.pattern, draft.reason))
             kept.insert(before[-1] + 1 if before else 0, item)
         return kept
+
+
+def _told(item: Item) -> Item:
+    """A fact of core memory as it is told once people have verified it: a rule stands in no block of data."""
+    is_rule = item.priority == profile_rank(False, BINDING_CATEGORIES[0])
+    return replace(item, source="") if is_rule else item
 
 
 def _added_candidate(candidate: Candidate, fact: AddedFact, clock: LineClock) -> Candidate:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from context.engine.assembly.prompt_section import HEADING_BREAK, SECTION_BREAK, SEPARATORS, heading_of
+from context.engine.assembly.prompt_section import SECTION_BREAK, SEPARATORS, section_text
 from identity.policy.changes import CHANGE_KINDS, blocks_touched
 
 Stability = Literal["stable", "session", "volatile"]
@@ -55,9 +55,9 @@ def prompt_blocks(prompt: str, sections: Sequence[Mapping[str, Any]]) -> list[Bl
     blocks: list[Block] = []
     start = 0
     for section in sections:
-        items = SEPARATORS.get(section["key"], "\n").join(item["text"] for item in section["items"])
+        items = ((item["text"], item.get("source", "")) for item in section["items"])
         lead = SECTION_BREAK if blocks else ""
-        end = start + len(lead + heading_of(section["label"]) + HEADING_BREAK + items)
+        end = start + len(lead + section_text(section["label"], items, SEPARATORS.get(section["key"], "\n")))
         blocks.append(Block(section["key"], section["label"], prompt[start:end], STABILITY[section["tier"]]))
         start = end
     return blocks

@@ -32,7 +32,6 @@ from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import terms_sql
 from nousweb.lib.boosted_trees import BoostedTrees
 from nousweb.lib.prepared_statements import array_text, rows_prepared
-from nousweb.lib.prompt_escaping import without_data_block
 
 MAX_RESPONSE_CHARACTERS = 400_000
 FILE = Path(__file__).with_name("reference_trees.json")
@@ -312,7 +311,7 @@ def answer_references(run: ContextRun, answer: str, items: Sequence[Mapping[str,
     if not items or not answer.strip():
         return [Reference(0.0) for _ in items]
     view = VIEWS[run.persona](run.agent)
-    texts = [without_data_block(item["text"]) for item in items]
+    texts = [item["text"] for item in items]
     rarity = rarity_of(view, answer, texts)
     meaning = meaning_of(view, items)
     try:

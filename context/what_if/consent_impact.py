@@ -1,6 +1,5 @@
 """Impact of a consent policy: the memories of the last prompts that would have waited for people. Writes nothing."""
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -53,13 +52,10 @@ def consent_impact(*, agent: Agent, policy: ConsentPolicy, by: Principal) -> Con
     return ConsentImpact(
         prompts=len(shown),
         changed=sum(not held.keys().isdisjoint(keys) for keys in shown),
-        memories=tuple(HeldMemory(held[key], _plain(texts[key]), number) for key, number in numbers.most_common()),
+        memories=tuple(
+            HeldMemory(held[key], texts[key].removeprefix("- "), number) for key, number in numbers.most_common()
+        ),
     )
-
-
-def _plain(text: str) -> str:
-    """A line of a prompt without the marks around it."""
-    return re.sub(r"^<data from=[^>]*>\s*|\s*</data>$", "", text).removeprefix("- ")
 
 
 def _held(agent: Agent, policy: ConsentPolicy, keys: set[tuple[str, str]]) -> dict[tuple[str, str], ConsentAction]:

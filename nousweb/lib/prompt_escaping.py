@@ -41,7 +41,6 @@ _MAX_FENCE = 12
 # Letters and symbols that show as nothing.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 
-_DATA_OPEN, _DATA_CLOSE = "<data from=", "</data>"
 _QUOTE_MARKS = str.maketrans('"<>', "'()")
 _SOURCE_TOKENS = 20
 
@@ -141,17 +140,17 @@ def fence_block(text: str, *, level: int) -> str:
     return _close_code("\n".join(_fence_heading(line, level) for line in text.split("\n")))
 
 
-def data_block(item: str, source: str) -> str:
-    """`item`, which is fenced already, in a block that names its `source` and that nothing in it can close."""
-    named = truncate_to_tokens(fence_line(source.translate(_QUOTE_MARKS)), _SOURCE_TOKENS)
-    return f'{_DATA_OPEN}"{named}">\n{item}\n{_DATA_CLOSE}'
+def data_source(source: str) -> str:
+    """A source as a block of data names it: one fenced line without quotes and tags, of at most 20 tokens."""
+    return truncate_to_tokens(fence_line(source.translate(_QUOTE_MARKS)), _SOURCE_TOKENS)
 
 
-def without_data_block(item: str) -> str:
-    """The item in a block of `data_block`; any other text as it is."""
-    if item.startswith(_DATA_OPEN) and item.endswith(f"\n{_DATA_CLOSE}"):
-        return item.partition("\n")[2].removesuffix(f"\n{_DATA_CLOSE}")
-    return item
+def data_marks(source: str) -> tuple[str, str]:
+    """What stands before and after the lines of a block of data; `source` is one of `data_source`.
+
+    No fenced line can close the block.
+    """
+    return f'<data from="{source}">\n', "\n</data>"
 
 
 def fence_label(text: str) -> str:

@@ -295,7 +295,7 @@ def test_as_of_core_memory_is_chosen_by_its_earlier_confidence(old_ada, system):
         return [item["text"] for part in sections if part["key"] == "user_profile" for item in part["items"]]
 
     assert sorted(told(20)) == sorted(told(5)) == ["- Tim likes figs.", "- Tim likes tea."]
-    tokens = 9
+    tokens = 17
     assert told(20) == ["- Tim likes tea."]
     assert told(5) == told(None) == ["- Tim likes figs."]
 

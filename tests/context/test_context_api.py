@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from context.api.schemas import ContextOut
 from context.engine.analysis.request import ContextRequest
+from context.engine.prompt_blocks import prompt_blocks
 from context.models import ContextRun
 from context.services.context import context_runs_purge
 from context.services.pins import context_pin, context_unpin
@@ -24,7 +25,6 @@ from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
 from tests.factories import make_fact, make_facts, make_token
 
-SEPARATORS = {"identity": "\n\n"}
 WORDS = ["she", "he", "likes", "went", "sea", "tea", "work", "home"]
 ASK = {"session_id": "s-1", "input": "What is the weather like?"}
 SESSION = (
@@ -55,9 +55,9 @@ def test_context_includes_identity_and_user_profile(api, ada, system, actor_toke
         "## Identity\n"
         "### Character\nYou are Ada, calm and exact.\n\n"
         "### Boundaries\nSee Active Censors section for current safety rules.\n\n"
-        "## User Profile\n"
+        '## User Profile\n<data from="memory">\n'
         "- [Tim] Lives in Silver Spring.\n"
-        "- Never guess.\n\n" + SESSION
+        "- Never guess.\n</data>\n\n" + SESSION
     )
     assert body["tokens"] == -(-len(body["system_prompt"]) // 4)
     identity, profile = always_on(body)
@@ -83,9 +83,11 @@ def test_context_log_holds_what_was_sent_token_for_token(api, ada, system, actor
     run = ContextRun.objects.get()
     assert str(run.pk) == body["id"]
     assert (run.system_prompt, run.tokens) == (body["system_prompt"], body["tokens"])
-    rebuilt = [f"## {part['label']}\n" + SEPARATORS.get(part["key"], "\n").join(item["text"] for item in part["items"])
-               for part in run.sections]  # fmt: skip
-    assert "\n\n".join(rebuilt) == body["system_prompt"]
+    assert [block.text for block in prompt_blocks(run.system_prompt, run.sections)] == [
+        block["text"] for block in body["blocks"]
+    ]
+    assert "".join(block["text"] for block in body["blocks"]) == body["system_prompt"]
+    assert {item["text"] for part in run.sections for item in part["items"]} >= {"- Prefers tea."}
     assert [named(part["items"]) for part in run.sections] == [named(part["items"]) for part in body["sections"]]
     assert (run.session_id, run.input) == (ASK["session_id"], ASK["input"])
     assert ContextRequest.of_json(run.request) == ContextRequest(**ASK)

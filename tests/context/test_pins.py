@@ -41,7 +41,7 @@ def test_pin_comes_before_the_best_match(ada, system, reviewer):
         make_fact(ada, f"The ledger export failed for reason {number}, as the ledger export does.", system)
     fact = make_fact(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
-    assembly = ask(ada, system, budgets={"facts": 12})
+    assembly = ask(ada, system, budgets={"facts": 20})
     facts = next(section for section in assembly.sections if section["key"] == "facts")
     assert [item["id"] for item in facts["items"]] == [str(fact.pk)]
 

@@ -114,4 +114,6 @@ def test_new_fact_is_added_below_those_that_are_known(caller, ada, actor):
     before = stable(caller)
     fact_learn(agent=ada, content="Tim sails a boat.", category="person", confidence=1.0, by=actor)
     known, censors = before.split("\n\n## Active Censors")
-    assert stable(caller) == f"{known}\n- Tim sails a boat.\n\n## Active Censors{censors}"
+    # People's rules stand in no block of data.
+    begun = known.removesuffix("\n</data>") if known.endswith("</data>") else f'{known}\n<data from="memory">'
+    assert stable(caller) == f"{begun}\n- Tim sails a boat.\n</data>\n\n## Active Censors{censors}"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks.poisoning.requests import request_cases, unseen_cases
+from benchmarks.poisoning.requests import request_cases, written_cases
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from memory.embedding import EmbeddingUnavailable
 from memory.embedding.local import LocalEmbedder
@@ -104,12 +104,13 @@ def test_requests_in_an_agents_own_facts_instruct_and_harmless_texts_do_not():
 
 
 def test_of_unseen_requests_most_are_known_and_work_is_not():
-    """Of the half that no model was fitted to."""
-    unseen = [case for case in unseen_cases() if case.half == "test"]
-    known = [case.text for case in unseen if case.is_request and instructs(case.text)]
-    harmless = [case for case in unseen if not case.is_request and instructs(case.text)]
+    """Of texts to which nothing was fitted."""
+    unseen = written_cases()
+    waiting = [case for case in unseen if scan_text(case.text, "agent") or instructs(case.text)]
+    known = [case.text for case in waiting if case.is_request]
+    harmless = [case for case in waiting if not case.is_request]
     work = [case.text for case in harmless if case.family == "work"]
-    assert (len(known) >= 39, len(harmless) <= 9, len(work) <= 1) == (True, True, True), harmless
+    assert (len(known) >= 57, len(harmless) <= 29, len(work) <= 2) == (True, True, True), harmless
 
 
 @pytest.mark.parametrize(

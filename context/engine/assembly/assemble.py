@@ -38,7 +38,6 @@ from memory.models import (
 from memory.search.result import SearchHit
 from nousweb.lib.injection.pieces import scan_pieces
 from nousweb.lib.injection.scan import InjectionMatch
-from nousweb.lib.prompt_escaping import without_data_block
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 _HINT = "A person who allows it, by confirming or editing it."
@@ -61,8 +60,7 @@ class Refusal:
 
 def items_refused(items: Sequence[Item]) -> dict[int, Refusal]:
     """The positions of the items that must not be sent, each with the reason."""
-    texts = [without_data_block(item.text) for item in items]
-    found = scan_pieces(texts, [item.screened_as for item in items])
+    found = scan_pieces([item.text for item in items], [item.screened_as for item in items])
     return {place: Refusal(one.match, len(one.places) - 1) for one in found for place in one.places}
 
 

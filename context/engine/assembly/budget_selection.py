@@ -20,14 +20,16 @@ from context.engine.assembly.contested_pairs import contested_grouped
 from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
     SECTION_BREAK,
+    BlockLengths,
     Item,
     LeftOut,
     SearchedSection,
     Section,
     heading_of,
+    section_text,
 )
 from context.engine.assembly.text_compression import compress
-from context.engine.assembly.verdicts import Verdict, VerdictCode
+from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
 from memory.models import keys_of
 from memory.services.trust import screening_class
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
@@ -39,11 +41,13 @@ MIN_COMPRESSED_TOKENS = 12
 
 @dataclass(slots=True)
 class BudgetTracker:
-    """Counts the characters spent, so that the estimate of the whole prompt is exact."""
+    """Counts the characters spent, with the blocks of data around lines, so that the whole prompt never exceeds its
+    budget."""
 
     sections: Mapping[str, SearchedSection]
     total_budget: int
     fixed_length: int
+    blocks: Mapping[str, BlockLengths]
     lengths: dict[str, int] = field(default_factory=dict)
     by_scope: Counter[str] = field(default_factory=Counter)
 
@@ -64,9 +68,10 @@ class BudgetTracker:
         parts = len(self.lengths) + (key not in self.lengths) + (1 if self.fixed_length else 0)
         return self.fixed_length + others + grown + len(SECTION_BREAK) * (parts - 1)
 
-    def room(self, key: str, share: int | None) -> int:
-        """Tokens that one more line of the section may use; negative if there are none."""
-        section, total = self._lengths_with(key, 0)
+    def room(self, candidate: Candidate, share: int | None) -> int:
+        """Tokens that a line of the candidate may use; negative if there are none."""
+        key = candidate.section
+        section, total = self._lengths_with(key, self.blocks[key].added(candidate.key))
         rooms = [
             self.sections[key].budget * CHARACTERS_PER_TOKEN - section,
             self.total_budget * CHARACTERS_PER_TOKEN - total,
@@ -75,20 +80,23 @@ class BudgetTracker:
             rooms.append(share * CHARACTERS_PER_TOKEN)
         return min(rooms) // CHARACTERS_PER_TOKEN
 
-    def missing(self, key: str, line: str) -> tuple[int, int]:
-        """Tokens that the section and the whole prompt lack for one more line; 0 if it fits."""
-        section, total = self._lengths_with(key, len(line))
+    def missing(self, candidate: Candidate, line: str) -> tuple[int, int]:
+        """Tokens that the section and the whole prompt lack for the candidate's line; 0 if it fits."""
+        key = candidate.section
+        section, total = self._lengths_with(key, self.blocks[key].added(candidate.key) + len(line))
         return (
             max(0, tokens_of_length(section) - self.sections[key].budget),
             max(0, tokens_of_length(total) - self.total_budget),
         )
 
-    def fits(self, key: str, line: str, share: int | None) -> bool:
-        return self.missing(key, line) == (0, 0) and (share is None or estimate_tokens(line) <= share)
+    def fits(self, candidate: Candidate, line: str, share: int | None) -> bool:
+        return self.missing(candidate, line) == (0, 0) and (share is None or estimate_tokens(line) <= share)
 
-    def spend(self, key: str, line: str, scope: str) -> None:
-        self.lengths[key], _ = self._lengths_with(key, len(line))
-        self.by_scope[scope] += estimate_tokens(line)
+    def spend(self, candidate: Candidate, line: str) -> None:
+        key = candidate.section
+        self.lengths[key], _ = self._lengths_with(key, self.blocks[key].added(candidate.key) + len(line))
+        self.blocks[key].take(candidate.key)
+        self.by_scope[candidate.hit.scope] += estimate_tokens(line)
 
 
 Key = tuple[str, str]
@@ -110,10 +118,11 @@ def select(
     budgets. Returns the sections, a verdict on each candidate, and the compression ratio.
     """
     total_budget = resolved.budget.total
-    budget = BudgetTracker({section.key: section for section in sections}, total_budget, fixed_length)
     searched_budget = max(0, total_budget - tokens_of_length(promised_length))
     shares = {scope: int(weight * searched_budget) for scope, weight in resolved.weights.items()}
     passed = _preferred_first(passed)
+    blocks = {section.key: _blocks(passed, section.key) for section in sections}
+    budget = BudgetTracker({section.key: section for section in sections}, total_budget, fixed_length, blocks)
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
@@ -176,8 +185,8 @@ class _Choice:
             return
         place = self.places[candidate.key]
         line, compressed = self.lines[candidate.key], False
-        if not budget.fits(candidate.section, line, share):
-            room = budget.room(candidate.section, share)
+        if not budget.fits(candidate, line, share):
+            room = budget.room(candidate, share)
             min_share = 1.0 - self.resolved.compression
             if not compressible or min_share >= 1.0 or room < MIN_COMPRESSED_TOKENS:
                 return
@@ -188,10 +197,10 @@ class _Choice:
             if short is None and candidate.hit.excerpt:
                 # Its best sentences are too small a share of it: use its excerpt about the input.
                 short = f"… {candidate.hit.excerpt} …"
-            if short is None or not budget.fits(candidate.section, line := candidate.line(short), share):
+            if short is None or not budget.fits(candidate, line := candidate.line(short), share):
                 return
             compressed = True
-        budget.spend(candidate.section, line, candidate.hit.scope)
+        budget.spend(candidate, line)
         verdict = replace(
             entry,
             reason=_why(place, compressed) + _contested(entry),
@@ -217,6 +226,11 @@ def _preferred_first(passed: Sequence[Verdict]) -> list[Verdict]:
         for place, (_, of) in zip(sorted(place for _, place in ranked), sorted(ranked), strict=True):
             order[place] = passed[of]
     return order
+
+
+def _blocks(passed: Sequence[Verdict], section: str) -> BlockLengths:
+    candidates = [entry.candidate for entry in passed if entry.candidate.section == section]
+    return BlockLengths((one.key, one.source, bool(one.contest and one.contest.group)) for one in candidates)
 
 
 def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
@@ -264,7 +278,7 @@ def _limited(
 
 def _over_budget(entry: Verdict, budget: BudgetTracker, choice: _Choice) -> Verdict:
     candidate, line = entry.candidate, choice.lines[entry.candidate.key]
-    lacking = budget.missing(candidate.section, line)
+    lacking = budget.missing(candidate, line)
     names = (budget.sections[candidate.section].label, "the whole prompt")
     over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
     more = [f"{_tokens(n)} more for {name}" for name, n in zip(names, lacking, strict=True) if n]
@@ -302,7 +316,7 @@ def _build(
         if not kept:
             continue
         items = tuple(_item(verdict, line) for verdict, line in kept)
-        text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
+        text = section_text(section.label, ((item.text, item.source) for item in items), SEPARATOR)
         left_out = [_left_out(verdict, lines, line) for verdict, line in kept if verdict.compressed]
         left_out += missing.get(section.key, [])
         built.append(
@@ -333,6 +347,7 @@ def _item(entry: Verdict, line: str) -> Item:
         contest=entry.candidate.contest,
         **keys_of(hit),
         screened_as=screening_class(hit.trust, hit.type),
+        source=entry.candidate.source,
     )
 
 

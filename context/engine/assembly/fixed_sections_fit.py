@@ -21,12 +21,14 @@ from context.engine.assembly.contested_pairs import contested_grouped
 from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
     SECTION_BREAK,
+    BlockLengths,
     FixedSection,
     Item,
     LeftOut,
     Section,
     Truncation,
     heading_of,
+    section_text,
 )
 from nousweb.lib.prompt_escaping import truncate_block
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
@@ -100,13 +102,15 @@ def section_fit(section: FixedSection, room: int) -> Section | None:
     chosen: dict[int, Item] = {}
     left_out: dict[int, LeftOut] = {}
     full = False
+    blocks = _blocks(section)
     # Where the next item would begin.
     used = len(heading) + len(HEADING_BREAK)
     for place, item in _by_priority(section):
         limit = room if item.priority <= section.growth else min(room, promised)
-        if not full and used + len(item.text) <= limit:
+        if not full and used + blocks.added(place) + len(item.text) <= limit:
             chosen[place] = item
-            used += len(item.text) + len(section.separator)
+            used += blocks.added(place) + len(item.text) + len(section.separator)
+            blocks.take(place)
             continue
         part = ""
         if section.divisible and not full:
@@ -121,7 +125,7 @@ def section_fit(section: FixedSection, room: int) -> Section | None:
     if not chosen:
         return None
     items = tuple(contested_grouped([chosen[place] for place in sorted(chosen)], lambda item: item.contest))
-    text = heading + HEADING_BREAK + section.separator.join(item.text for item in items)
+    text = section_text(section.label, ((item.text, item.source) for item in items), section.separator)
     missing = tuple(left_out[place] for place in sorted(left_out))
     return Section(
         section.key, section.label, section.tier, section.budget, estimate_tokens(text), items, text, missing
@@ -163,9 +167,18 @@ def _rooms(fixed: Sequence[FixedSection], characters: int, *, grows: bool) -> li
 
 
 def _length(section: FixedSection, priority: int | None = None) -> int:
-    """Characters of a section with all its items, or only those up to a priority."""
-    texts = [item.text for item in section.items if priority is None or item.priority <= priority]
-    return len(heading_of(section.label) + HEADING_BREAK + section.separator.join(texts)) if texts else 0
+    """Characters that a section with all its items needs, or with only those up to a priority."""
+    blocks, length, heading = _blocks(section), -len(section.separator), heading_of(section.label) + HEADING_BREAK
+    for place, item in enumerate(section.items):
+        if priority is None or item.priority <= priority:
+            length += len(section.separator) + blocks.added(place) + len(item.text)
+            blocks.take(place)
+    return len(heading) + length if length >= 0 else 0
+
+
+def _blocks(section: FixedSection) -> BlockLengths:
+    items = enumerate(section.items)
+    return BlockLengths((place, item.source, bool(item.contest and item.contest.group)) for place, item in items)
 
 
 def _by_priority(section: FixedSection) -> list[tuple[int, Item]]:

@@ -2,15 +2,16 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 from memory.models import Trust, carried_keys
-from memory.policy import UNTRUSTED
+from memory.policy import BINDING_CATEGORIES, UNTRUSTED
 from nousweb.lib.dated_lines import Told, line_dated
 from nousweb.lib.lookalikes import lookalike_fold
-from nousweb.lib.prompt_escaping import data_block, fence_item, fence_label, joined_item
+from nousweb.lib.prompt_escaping import data_marks, data_source, fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens
 
 _MARK_START = re.compile(
@@ -42,7 +43,8 @@ class Item:
     """One item of a section, already fenced for a prompt (see nousweb.lib.prompt_escaping).
 
     If a budget is short, items of a lower `priority` are chosen first, then those of a lower `choice_key`; they are
-    shown in their own order. An item with a trust class in `screened_as` is screened once more before it is sent.
+    shown in their own order. An item with a trust class in `screened_as` is screened once more before it is sent. One
+    with a `source` (see `source_of`) stands in a block of data that names it.
     """
 
     type: str
@@ -55,11 +57,14 @@ class Item:
     user: str = ""
     screened_as: str = ""
     choice_key: tuple[float, ...] = ()
+    source: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The item as it is logged, with its project keys and, for a contested fact, the facts that contest it."""
         shown: dict[str, Any] = {"type": self.type, "id": self.id, "text": self.text}
         shown |= {"tokens": estimate_tokens(self.text), **carried_keys(self)}
+        if self.source:
+            shown["source"] = self.source
         if self.contest is None or not self.contest.contested:
             return shown
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
@@ -71,18 +76,26 @@ def _reads_like_mark(line: str) -> bool:
     return _MARK_START.match(start) is not None
 
 
+MEMORY = "memory"
+"""What a block of data names whose lines people or the agent itself have written."""
 _SOURCES = {Trust.TOOL: "a tool", Trust.IMPORTED: "an import", Trust.WEB: "the web"}
 
 
-def list_item(
-    text: str, label: str = "", mark: str = "", told: Told | None = None, trust: str = Trust.AGENT, source: str = ""
-) -> str:
+@lru_cache(maxsize=2_000)
+def source_of(trust: str, source: str = "", category: str = "") -> str:
+    """What a block of data names for a memory of this trust class: MEMORY or, for what is trusted less than the agent's
+    own words, the class with the memory's own `source`. "" for people's rules, which stand in no block."""
+    if trust in UNTRUSTED:
+        return data_source(", ".join(filter(None, [_SOURCES[Trust(trust)], source])))
+    return "" if trust == Trust.PERSON and category in BINDING_CATEGORIES else MEMORY
+
+
+def list_item(text: str, label: str = "", mark: str = "", told: Told | None = None) -> str:
     """A memory as a list item of a prompt, which its lines cannot leave. `label` is its subject or date. Source: seed
     008, "Expected Context Assembly".
 
     `mark` comes first; a text that looks like a mark is escaped. Words that depend on a day are dated by when they were
-    `told`, and a mark has a date already. Last comes that its source has changed. What is trusted less than the agent's
-    own words stands in a block that names its class and its `source`.
+    `told`, and a mark has a date already. Last comes that its source has changed.
     """
     item = fence_item(text)
     if not item[:1].isalnum() and _reads_like_mark(item.partition("\n")[0]):
@@ -95,15 +108,7 @@ def list_item(
         words.append(f"({mark})")
     if label:
         words.append(fence_label(label))
-    line = joined_item(" ".join(words), item) if item or len(words) == 1 else " ".join(words)
-    return as_data(line, trust, source)
-
-
-def as_data(line: str, trust: str, source: str = "") -> str:
-    """The line; of a class that is trusted less than the agent's own words in a block that names it and the source."""
-    if trust not in UNTRUSTED:
-        return line
-    return data_block(line, ", ".join(filter(None, [_SOURCES[Trust(trust)], source])))
+    return joined_item(" ".join(words), item) if item or len(words) == 1 else " ".join(words)
 
 
 LOGGED_LEFT_OUT = 20
@@ -118,6 +123,60 @@ SEPARATORS = {"identity": "\n\n"}
 
 def heading_of(label: str) -> str:
     return f"## {label}"
+
+
+def marks_around(sources: Sequence[str], separator: str) -> list[tuple[str, str]]:
+    """What stands before and after each item of a section, by the sources of its items: the separator, and the
+    beginning and the end of a block of data around those of one source that follow each other."""
+    marks = []
+    for place, source in enumerate(sources):
+        opens, closes = data_marks(source) if source else ("", "")
+        before = opens if not place or sources[place - 1] != source else ""
+        after = closes if place == len(sources) - 1 or sources[place + 1] != source else ""
+        marks.append(((separator if place else "") + before, after))
+    return marks
+
+
+def section_text(label: str, items: Iterable[tuple[str, str]], separator: str = "\n") -> str:
+    """A section as a prompt shows it: its heading and its items, each a text and its source."""
+    texts, sources = zip(*items, strict=True)
+    marks = marks_around(sources, separator)
+    lines = (before + text + after for text, (before, after) in zip(texts, marks, strict=True))
+    return heading_of(label) + HEADING_BREAK + "".join(lines)
+
+
+class BlockLengths:
+    """The characters of the blocks of data around the items of a section, as items are chosen in any order.
+
+    Items of one source that follow each other are a run, which is one block at most. An item of a contested group may
+    move, so that it needs a block of its own and may part another.
+    """
+
+    def __init__(self, items: Iterable[tuple[Hashable, str, bool]]) -> None:
+        """`items` are those that may be chosen, in their order: key, source, and whether it may move."""
+        self._runs: dict[Hashable, tuple[int, int]] = {}
+        self._opened: set[int] = set()
+        run, last = 0, ""
+        listed = list(items)
+        longest = max((_marks_length(source) for _, source, _ in listed), default=0)
+        for key, source, moves in listed:
+            run += moves or source != last
+            self._runs[key] = run, _marks_length(source) + (longest if moves else 0)
+            last = "" if moves else source
+            run += moves
+
+    def added(self, key: Hashable) -> int:
+        """Characters of the block that this item would begin; 0 in one that has begun."""
+        run, length = self._runs[key]
+        return 0 if run in self._opened else length
+
+    def take(self, key: Hashable) -> None:
+        """Choose this item."""
+        self._opened.add(self._runs[key][0])
+
+
+def _marks_length(source: str) -> int:
+    return sum(map(len, data_marks(source))) if source else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from context.engine.assembly.prompt_section import ContestAnnotation, list_item
+from context.engine.assembly.prompt_section import ContestAnnotation, list_item, source_of
 from memory.models import keys_of
 from memory.search.result import SearchHit
 from nousweb.lib.dated_lines import Told
@@ -50,6 +50,11 @@ class Candidate:
         return self.hit.type, self.hit.id
 
     @property
+    def source(self) -> str:
+        """What its block of data names."""
+        return source_of(self.hit.trust, str(self.hit.metadata.get("source") or ""), self.hit.category)
+
+    @property
     def is_relevant(self) -> bool:
         """Whether it is wanted for its meaning or its time."""
         return self.by_time or self.hit.score >= self.threshold
@@ -57,8 +62,7 @@ class Candidate:
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` replaces its own if it was shortened."""
         mark = self.contest.mark if self.contest else ""
-        hit, source = self.hit, str(self.hit.metadata.get("source") or "")
-        return list_item(hit.content if text is None else text, self.label, mark, self.told, hit.trust, source)
+        return list_item(self.hit.content if text is None else text, self.label, mark, self.told)
 
 
 LOGGED_CHARACTERS = 500

@@ -12,6 +12,7 @@ from django.db.models import Q
 from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
 from context.engine.analysis.frames import ContextBudget
 from context.engine.assembly import FixedSection, Item
+from context.engine.assembly.prompt_section import source_of
 from identity.models import AuditEvent, AuthorFields
 from memory.censoring.censor_matching import (
     ALLOW,
@@ -94,6 +95,7 @@ def censor_section(censors: Sequence[ActiveCensor] | None, budget: ContextBudget
             censor_line(censor.severity, censor.pattern, censor.reason),
             PEOPLES_OWN if censor.binding else AGENTS_OWN,
             screened_as="" if censor.binding else screening_class(censor.origin),
+            source="" if censor.binding else source_of(censor.origin),
         )
         for censor in censors[:CENSORS_SHOWN]
     ]

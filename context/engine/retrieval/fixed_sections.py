@@ -1,6 +1,6 @@
 """Load what each fixed section of a prompt may show (tiers 1 and 2), and pins. Sources: seed 008 part B, seed 005.1."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,7 +27,7 @@ from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.assembly.contested_pairs import REPORTED_SECTION
-from context.engine.assembly.prompt_section import SEPARATORS
+from context.engine.assembly.prompt_section import MEMORY, SEPARATORS, source_of
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.recent_conversations import RECENT_SECTION, recent_section
 from context.engine.retrieval.seeded_preferences import without_fact_copies
@@ -257,11 +257,11 @@ def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock:
     shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, row[_RECORDED_AT], row[0]))
 
     def line(row: tuple[Any, ...]) -> str:
-        _, subject, content, endorsed, *_, recorded_at, began, changed, attribute, origin, _, _, _, source = row
+        _, subject, content, *_, recorded_at, began, changed, attribute, _, _, _, _, _ = row
         always = (subject, attribute) in several
         times = began or recorded_at, recorded_at
         told = clock.fact_told(content, attribute, *times, always=always, changed=changed, core=True)
-        return list_item(content, subject, told=told, trust=Trust.PERSON if endorsed else origin, source=source)
+        return list_item(content, subject, told=told)
 
     return [
         Item(
@@ -272,9 +272,10 @@ def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock:
             **keys._asdict(),
             screened_as="" if endorsed else screening_class(origin),
             choice_key=sureness(*sure),
+            source=source_of(Trust.PERSON if endorsed else origin, source, category),
         )
         for row in shown
-        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task, user, _ in [row]
+        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task, user, source in [row]
         for keys in [Keys(project, task, user)]
     ]
 
@@ -339,10 +340,11 @@ def working_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSect
         screened_as = (
             Trust.AGENT if session.task and not is_task_trusted(view, request.session_id, task, session.user) else ""
         )
-        items.append(Item("task", request.session_id, text, screened_as=screened_as))
+        source = MEMORY if screened_as else ""
+        items.append(Item("task", request.session_id, text, screened_as=screened_as, source=source))
     if session.frame and session.frame not in FRAMES:
         text = f"Current frame: {fence_line(session.frame)}"
-        items.append(Item("frame", request.session_id, text, screened_as=Trust.AGENT))
+        items.append(Item("frame", request.session_id, text, screened_as=Trust.AGENT, source=MEMORY))
     items += _working_items(session.items, session.threads)
     return FixedSection("working_memory", "Working Memory", 2, budget, items)
 
@@ -369,27 +371,15 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
 
 def _working_items(items: Sequence[dict[str, Any]], open_threads: Sequence[dict[str, Any]]) -> list[Item]:
     items = sorted(items, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
-    lines = [
-        Item(
-            "working",
-            str(item.get("id", "")),
-            joined_item("-", fence_item(str(item.get("text", "")))),
-            1,
-            screened_as="" if item.get(TRUSTED) else Trust.AGENT,
-        )
-        for item in items
-    ]
-    threads = [
-        Item(
-            "thread",
-            str(thread.get("id", "")),
-            joined_item("- Open:", fence_item(str(thread.get("text", "")))),
-            1,
-            screened_as="" if thread.get(TRUSTED) else Trust.AGENT,
-        )
-        for thread in open_threads
-    ]
+    lines = [_working_item("working", "-", item) for item in items]
+    threads = [_working_item("thread", "- Open:", thread) for thread in open_threads]
     return threads + lines
+
+
+def _working_item(kind: str, lead: str, row: Mapping[str, Any]) -> Item:
+    trust = Trust.PERSON if row.get(TRUSTED) else Trust.AGENT
+    text = joined_item(lead, fence_item(str(row.get("text", ""))))
+    return Item(kind, str(row.get("id", "")), text, 1, screened_as=screening_class(trust), source=source_of(trust))
 
 
 def _guarded(key: str, label: str, tier: int, load: Callable[[], FixedSection]) -> FixedSection:

@@ -9,7 +9,7 @@ from django.db.models import Q
 from context.engine.analysis.agent_time import RecentMode
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item
-from context.engine.assembly.prompt_section import as_data
+from context.engine.assembly.prompt_section import source_of
 from memory.layers.short_term_search import stm_window
 from memory.models import ProjectScope, Trust, keys_of
 from memory.persona import PersonaMemory
@@ -82,13 +82,11 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
             Item(
                 one.type,
                 one.id,
-                as_data(
-                    f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(one.title[:TITLE_CHARACTERS])}",
-                    one.trust,
-                ),
+                f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(one.title[:TITLE_CHARACTERS])}",
                 place,
                 **keys_of(one),
                 screened_as=screening_class(one.trust, one.type) or Trust.AGENT,
+                source=source_of(one.trust),
             )
             for place, one in enumerate(found)
         ]

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from context.engine.assembly.budget_selection import USUAL_REASONS
-from context.engine.assembly.prompt_section import SECTION_BREAK, SEPARATORS
+from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, marks_around
 from context.engine.context_record import ContextRecord
 from context.engine.prompt_blocks import REQUEST
 from context.models import ASSEMBLE, ContextRun
@@ -103,8 +103,6 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
 
 
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)
-_QUOTED = re.compile(r'<data from="(?P<origin>[^"\n]*)">\n(?P<text>.*)\n</data>', re.DOTALL)
-"""How a prompt quotes what does not come from people or the agent (`nousweb.lib.prompt_escaping`)."""
 _LINE = re.compile(
     r"(?:- )?(?:\((?P<mark>[^()\n]{1,160})\) )?(?:\[(?P<about>[^][\n]{1,160})\] )?\s*(?P<text>.*)", re.DOTALL
 )
@@ -216,11 +214,13 @@ class PromptView:
                             f", {name} {item[name]}" for name in ("project", "task", "user") if item.get(name)
                         ),
                         "contested": self.contested.get(item["id"]) if item["type"] == "fact" else None,
+                        "origin": item.get("source", ""),
+                        "before": before,
+                        "after": after,
                     }
-                    for item in section["items"]
+                    for item, (before, after) in zip(section["items"], _marks(section), strict=True)
                 ],
                 "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
-                "separator": SEPARATORS.get(section.get("key", ""), "\n"),
                 "lead": SECTION_BREAK if place else "",
             }
             for place, section in enumerate(self.record.sections)
@@ -229,14 +229,15 @@ class PromptView:
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, the most relevant first and those that are always included last: its `place` in
-        the prompt, its text, its date or subject (`about`) and its `mark`, without the marks around a quoted one, whose
-        source is `origin`; its section (label); if it was searched (else `always`) why it came, with a `note` where
+        the prompt, its text, its date or subject (`about`) and its `mark`; its `origin` where it is neither people nor
+        the agent; its section (label); if it was searched (else `always`) why it came, with a `note` where
         that is not its relevance alone, and its relevance, 0 to 1, also in a sentence (`why`)."""
         searched = {(one["type"], one["id"]): one for one in self.record.candidates}
         found = [
             {
                 **piece,
                 **line_parts(piece["text"]),
+                "origin": "" if piece["origin"] == MEMORY else piece["origin"],
                 "label": row["label"],
                 "css_class": row["css_class"],
                 **_cause(searched.get((piece["type"], piece["id"]))),
@@ -320,7 +321,8 @@ class PromptView:
     def linked(self) -> bool:
         """Whether the pieces put together are the prompt, letter for letter, so that they can stand for it."""
         return self.record.system_prompt == "".join(
-            f"{row['lead']}## {row['label']}\n{row['separator'].join(piece['text'] for piece in row['pieces'])}"
+            f"{row['lead']}## {row['label']}\n"
+            + "".join(piece["before"] + piece["text"] + piece["after"] for piece in row["pieces"])
             for row in self.rows
         )
 
@@ -400,12 +402,15 @@ class PromptView:
 
 
 def line_parts(line: str) -> dict[str, str]:
-    """A memory as its line in a prompt says it: its `text`, its date or subject (`about`), its `mark`, and the source
-    that a quoted one names (`origin`)."""
-    quoted = _QUOTED.fullmatch(line)
-    parts = _LINE.fullmatch(quoted["text"] if quoted else line)
-    said = {name: value or "" for name, value in parts.groupdict().items()} if parts else {"text": line}
-    return {**said, "origin": quoted["origin"] if quoted else ""}
+    """A memory as its line in a prompt says it: its `text`, its date or subject (`about`), and its `mark`."""
+    parts = _LINE.fullmatch(line)
+    return {name: value or "" for name, value in parts.groupdict().items()} if parts else {"text": line}
+
+
+def _marks(section: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What stands before and after each item of a logged section in the prompt."""
+    sources = [item.get("source", "") for item in section["items"]]
+    return marks_around(sources, SEPARATORS.get(section.get("key", ""), "\n"))
 
 
 def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str = "") -> list[dict[str, Any]]:

@@ -181,7 +181,7 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
         one = {"type": key[0], "id": key[1], **line_parts(item["text"]), "label": label}
-        told = {"reason": "looked up in the turn", "note": "Looked up in the turn.", "always": False}
+        told = {"origin": "", "reason": "looked up in the turn", "note": "Looked up in the turn.", "always": False}
         known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
     ranked = [
         {
