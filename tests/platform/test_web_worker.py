@@ -2,12 +2,14 @@
 
 import http.client
 import json
+import os
 import queue
 import re
 import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,17 @@ def product() -> Iterator[Product]:
         running.web()
         until("ready", lambda: running.call("GET", "/events")[0] == 200)
         yield running
+
+
+def test_application_is_loaded_before_the_fork_without_a_connection_that_processes_would_share(
+    product: Product,
+) -> None:
+    process = Path(f"/proc/{product.programs[0].pid}")
+    if not process.is_dir():
+        pytest.skip("This system has no /proc.")
+    files = [os.readlink(file) for file in (process / "fd").iterdir()]
+    assert sum(file.startswith("socket:") for file in files) == 1, "only that which listens"
+    assert "pydantic" in (process / "maps").read_text()
 
 
 def talk(product: Product, *parts: bytes) -> bytes:
