@@ -10,6 +10,7 @@ from context.models import ContextRun
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
+from memory.models import MemoryReview
 from memory.services.facts import fact_learn
 from tests.http import ApiClient
 
@@ -125,6 +126,43 @@ def test_visible_text_approved_on_the_page_is_the_text_of_the_prompt(
     page.goto("/agents/ada/identity/")
     approved = page.locator("#values .identity-words").evaluate(LOGICAL)
     assert f"### Values\n{approved}\n\n" in prompt
+
+
+def test_visible_text_of_an_identity_keeps_the_signs_of_headings_and_lists(
+    log_in: LogIn, ada: Agent, charlie: User
+) -> None:
+    text = "## Rules\n- Say  less.\n  - Ask.\n* Wait.\n+ `Stop`.\n\n#5 stays."
+    identity_propose(agent=ada, section="protocols", content=text, by=Principal.of_user(charlie))
+    page = log_in(charlie)
+    page.goto("/agents/ada/identity/")
+    words = page.locator("#protocols .identity-words")
+    assert (words.evaluate(LOGICAL), words.inner_text()) == (text, text)
+
+
+def test_visible_text_of_a_new_memory_is_whole_on_its_review(
+    log_in: LogIn, ada: Agent, actor: Principal, charlie: User
+) -> None:
+    Agent.objects.filter(pk=ada.pk).update(config={"consent": [{"action": "pending"}]})
+    ada.refresh_from_db()
+    text = "The  `ledger` is\n  - closed. " + "It opens at nine. " * 300 + "Its code is 7."
+    fact_learn(agent=ada, content=text, category="tool", by=actor)
+    page = log_in(charlie)
+    page.goto(MemoryReview.objects.get().get_absolute_url())
+    assert page.locator(".rival-text").inner_text() == text
+
+
+def test_visible_text_of_a_fact_is_whole_with_its_backticks_on_a_phone(
+    log_in: LogIn, ada: Agent, actor: Principal, charlie: User
+) -> None:
+    text = "Run `make  up`, and\n" + "\n".join(f"- step {number}" for number in range(1, 10))
+    fact = fact_learn(agent=ada, content=text, category="tool", by=actor).fact
+    assert fact is not None
+    page = log_in(charlie)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(fact.get_absolute_url())
+    words = page.locator(".statement")
+    assert words.inner_text() == text
+    assert words.evaluate("element => element.scrollHeight <= element.clientHeight")
 
 
 def test_visible_text_of_a_run_page_is_the_prompt_that_was_sent(

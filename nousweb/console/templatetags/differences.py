@@ -41,7 +41,7 @@ def diff_side(diff: TextDiff, side: str) -> SafeString:
         words = ((conditional_escape(marked(span.text)), span.kind == side) for span in spans)
         lines.append("".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in words))
     html = "\n".join(lines)
-    return mark_safe(f'<bdi class="pre-line">{html}</bdi>')  # noqa: S308 - each text is escaped above
+    return mark_safe(f'<bdi class="pre-wrap">{html}</bdi>')  # noqa: S308 - each text is escaped above
 
 
 @register.simple_tag

@@ -31,27 +31,21 @@ def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
 
 @register.filter
 def outlined(value: str) -> SafeString:
-    """As `shown`, line by line, with Markdown headings in bold and lists as lists; no character is added or taken
-    away."""
-    return format_html_join("\n", "{}{}", (_outlined(line) for line in value.split("\n")))
+    """As `shown`, line by line, with Markdown headings in bold and items of lists indented; their signs stay."""
+    return format_html_join("\n", "{}", ([_outlined(line)] for line in value.split("\n")))
 
 
-def _outlined(line: str) -> tuple[Any, Any]:
-    mark, _, heading = line.partition(" ")
-    if mark in ("-", "*", "+") and heading:
-        item = '<span class="listed"><span class="visually-hidden">{} </span>{}</span>'
-        return "", format_html(item, mark, shown(heading))
-    if not mark or set(mark) != {"#"}:
-        return "", shown(line)
-    return format_html('<span class="visually-hidden">{} </span>', mark), format_html(
-        "<strong>{}</strong>", shown(heading)
-    )
+def _outlined(line: str) -> Any:
+    sign, _, words = line.partition(" ")
+    if sign in ("-", "*", "+") and words:
+        return format_html('<span class="listed">{}</span>', shown(line))
+    return format_html("<strong>{}</strong>", shown(line)) if sign and set(sign) == {"#"} else shown(line)
 
 
 @register.filter
 def coded(value: str) -> Any:
-    """As `shown`, with what stands between backticks as code."""
-    pieces = re.split(r"`([^`\n]+)`", value)
+    """As `shown`, with what stands between backticks, and they themselves, as code."""
+    pieces = re.split(r"(`[^`\n]+`)", value)
     if len(pieces) == 1 or not is_plain(value):
         return shown(value)
     parts = (format_html("<code>{}</code>" if place % 2 else "{}", piece) for place, piece in enumerate(pieces))
