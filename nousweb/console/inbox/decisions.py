@@ -29,11 +29,12 @@ from identity.services.proposals import (
 from identity.services.versions import StaleBase
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
-from memory.services.reviews.quarantine_resolution import row_state
+from memory.services.reviews.quarantine_resolution import quarantined_texts, row_state
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common import MAX_SELECTED, Refusals, attempt_each, moment_of, uuids_of
 from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.item_titles import MAX_CHARACTERS
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_name, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW
 from nousweb.lib import clock
@@ -140,10 +141,15 @@ def _reviews_resolve(request: HttpRequest, keys: list[UUID], by: Principal, batc
     seen = dict(value.partition(":")[::2] for value in request.POST.getlist("seen"))
     answer = request.POST.get("answer", "")
     rows = visible_reviews(by).filter(pk__in=keys).select_related("agent", "new")
-    done, refused = attempt_each(
-        rows,
-        lambda row: review_resolve(review=row, resolution=answer, by=by, batch=batch, seen=seen.get(str(row.pk), "")),
-    )
+
+    def resolve(review: MemoryReview) -> MemoryReview:
+        if answer == MemoryReview.Resolution.ALLOW and any(
+            len(text) > MAX_CHARACTERS for text in quarantined_texts(review)
+        ):
+            raise Conflict("Open it to allow it: its row shows only the beginning.")
+        return review_resolve(review=review, resolution=answer, by=by, batch=batch, seen=seen.get(str(review.pk), ""))
+
+    done, refused = attempt_each(rows, resolve)
     return len(done), refused
 
 
