@@ -1,9 +1,12 @@
 """The default embedder: the real model, its checks and its meaning."""
 
+import os
+import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,6 +43,28 @@ def test_embedding_has_length_one_and_carries_meaning(embedder):
     assert vectors.shape == (3, embedder.dimension)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
+
+
+EMBED = """
+import django
+django.setup()
+from memory.embedding import embedder_named
+embedder_named("local").embed_query("Where does Ana live now?")
+"""
+
+
+def test_embedding_tells_nobody_and_leaves_nothing_in_the_users_folder(tmp_path):
+    """onnxruntime keeps an identifier of the machine there, with what it is going to send to its maker."""
+    # Of itself it is quiet where CI is set.
+    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "ORT_DISABLE_TELEMETRY")}
+    home = {
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "DJANGO_SETTINGS_MODULE": "nousweb.settings",
+    }
+    project = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", EMBED], cwd=project, env=kept | home, check=True, timeout=120)
+    assert list(tmp_path.rglob("*")) == []
 
 
 TEXTS = ("short", "a much longer text " * 40, "", "日本語 🎉", "?", "kubectl get pods -n prod | grep CrashLoop")
