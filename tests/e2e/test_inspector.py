@@ -159,7 +159,7 @@ def test_changes_that_made_a_difference_are_found_step_by_step(
     page.goto(reverse("agent_context_run", args=["ada", run.pk]))
     make_fact(ada, REPLICA, system)
     page.locator(".page-actions").get_by_text("More").click()
-    page.get_by_role("link", name="Find the changes").click()
+    page.get_by_role("link", name="Changes since then").click()
     button = page.get_by_role("button", name="Find the changes")
     held: list[Route] = []
     page.route(lambda url: "search=" in url, lambda route: held.append(route))

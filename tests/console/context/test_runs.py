@@ -357,6 +357,14 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     assert [one["number"] for one in memories] == [1, None]
 
 
+def test_value_beside_the_marked_words_of_a_memory_is_marked_too(ada, actor, alice, ledger, system):
+    make_fact(ada, "The ledger export failed because the replica disk was 91 % full.", system)
+    run = make_run(ada, actor)
+    context_respond(run=run, response="The replica disk reached 91 %; then the replica lagged.", by=actor)
+    pieces = browser(alice).get(run.get_absolute_url()).context["answer"]
+    assert any("91 %" in piece.text for piece in pieces if piece.numbers)
+
+
 def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger):
     run = make_run(ada, actor)
     context_respond(run=run, response="The replica lagged, so the ledger export failed.", by=actor)

@@ -1,5 +1,7 @@
 """The log of the prompts that were sent: the list, one run and its outcome, sessions, and similar tasks."""
 
+import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,14 +136,48 @@ class AnswerPiece:
         return not self.numbers and len(content_words(self.text)) >= WORDS_THAT_SAY_SOMETHING
 
 
-def answer_pieces(run: ContextRun, uses: Iterable[MemoryUsage]) -> list[AnswerPiece]:
-    """The pieces of the run's answer, in order and complete; the memories that are marked have numbers from 1 on."""
-    answer, marked = run.response, list(uses)
+Spans = list[tuple[int, int]]
+"""Stretches of an answer, in order: the characters where each begins and ends."""
+
+
+def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Spans]:
+    """What the run's answer takes from the memory of each of `uses`, by its key, with the values beside it."""
+    answer = run.response
+    texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
+    marks: dict[int, Spans] = {}
+    for use, recorded in zip(uses, _spans(run, uses), strict=True):
+        # An answer may have been cut since.
+        spans = [(start, end) for start, end in recorded if end <= len(answer)]
+        values = _values_beside(answer, spans, texts.get((use.item_type, use.item_id), ""))
+        marks[use.pk] = _joined(answer, sorted([*spans, *values]))
+    return marks
+
+
+def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
+    """The numbers, with their units, that `memory` states too, in the clauses of `answer` that have one of `spans`."""
+    known, found = " ".join(memory.split()), []
+    for clause in _CLAUSE.finditer(answer) if spans else ():
+        if not any(start < clause.end() and end > clause.start() for start, end in spans):
+            continue
+        for value in _VALUE.finditer(answer, clause.start(), clause.end()):
+            words = " ".join(value[0].split())
+            marked = any(start <= value.start() and value.end() <= end for start, end in spans)
+            if not marked and re.search(rf"(?<![\w.,]){re.escape(words)}(?!\w)", known):
+                found.append(value.span())
+    return found
+
+
+_CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
+_VALUE = re.compile(r"(?<![\w.,-])\d+(?:[.,]\d+)*(?:\s?%|\s[A-Za-z]{1,12}\b)(?!\w)")
+"""A number with its unit: a number alone may be another thing's."""
+
+
+def answer_pieces(answer: str, marks: Iterable[Spans]) -> list[AnswerPiece]:
+    """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on."""
     begins: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, set[int]] = defaultdict(set)
-    for number, spans in enumerate(_spans(run, marked), 1):
-        # An answer may have been cut since.
-        for start, end in _joined(answer, [span for span in spans if span[1] <= len(answer)]):
+    for number, spans in enumerate(marks, 1):
+        for start, end in spans:
             begins[start].add(number)
             ends[end].add(number)
     open_marks: set[int] = set()
@@ -162,12 +198,12 @@ def _spans(run: ContextRun, uses: Sequence[MemoryUsage]) -> list[Sequence[Sequen
     return [spans.get((use.item_type, use.item_id), ()) if use.spans is None else use.spans for use in uses]
 
 
-def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
+def _joined(text: str, spans: Spans) -> Spans:
+    joined: Spans = []
     for start, end in spans:
         between = text[joined[-1][1] : start] if joined else ""
         if joined and len(between) <= JOINED_CHARACTERS and "\n" not in between and not content_words(between):
-            joined[-1] = (joined[-1][0], end)
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
         else:
             joined.append((start, end))
     return joined
@@ -195,9 +231,14 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
     for one in ranked:
         one["always"] = one["always"] and not one["use"].referenced
     return [
-        *sorted(ranked, key=lambda one: (one["always"], not one["use"].referenced, -(one.get("relevance") or 0))),
+        *sorted(ranked, key=_place),
         *sorted(known.values(), key=lambda one: one["always"]),
     ]
+
+
+def _place(one: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
+    number = math.inf if one["number"] is None else one["number"]
+    return one["always"], not one["use"].referenced, number, -(one.get("relevance") or 0)
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
@@ -326,11 +367,14 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     place = session_place(run, by)
     prefix = prompt_prefix(run, place.previous, by)
     relevance = {(one["type"], one["id"]): one["relevance"] or 0 for one in shown.memories}
+    known = list(run.usages.all())
+    marks = answer_marks(run, [use for use in known if use.referenced]) if run.response else {}
+    # In the order in which the answer has them.
     uses = sorted(
-        run.usages.all(),
+        known,
         key=lambda use: (
             not use.referenced,
-            use.spans == [],
+            next((start for start, _ in marks.get(use.pk, ())), math.inf),
             -relevance.get((use.item_type, use.item_id), 0),
             -use.overlap,
             use.pk,
@@ -367,7 +411,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "run": run.pk,
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
-            "answer": answer_pieces(run, [use for use in uses if use.referenced]) if run.response else [],
+            "answer": answer_pieces(run.response, [marks[use.pk] for use in uses if use.referenced])
+            if run.response
+            else [],
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
                 "groups": memory_groups(memories, order, f"The answer refers to {sum(use.referenced for use in uses)}"),
