@@ -176,7 +176,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Never referenced",
             HEALTH_WEIGHTS["unreferenced"],
             f"Facts shown at least {OFTEN_SHOWN} times without any reference in an answer.",
-            "Give them a category or a scope that requests ask for, or mark them as wrong.",
+            "Rewrite them so that answers can use them, or mark them as wrong.",
             condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
             reads=EACH_READS,
         ),

@@ -180,6 +180,8 @@ TICKS, TICKS_OF_PHONE = 6, 3
 """At most so many labels stand below a chart of more than a week."""
 NARROW = 4.5
 """Percent of a chart: a column of less has no place for its label."""
+TOLD_COLUMNS, TOLD_CHARACTERS = 14, 3
+"""So many columns at most each have their number above them, where none is longer; else the greatest and the last."""
 LABEL_WIDTH = 5.0
 """Percent of a chart that a number takes: the last one is left out where it would stand in the greatest one."""
 
@@ -220,9 +222,11 @@ def chart(
     values = [point.value or 0 for point in points]
     earlier = [point.before for point in points]
     compares = any(earlier)
+    greatest = values.index(max(values))
+    is_small = len(f"{values[greatest]:,.0f}{sign}") <= TOLD_CHARACTERS
+    tells_all = is_small and not top and len(points) <= TOLD_COLUMNS
     top = top or round_top(max(*values, *((one or 0) for one in earlier), 1))
     last = len(points) - 1
-    greatest = values.index(max(values))
     labelled = ticks(len(points))
     on_phone = labelled[::-1][:: -(-len(labelled) // TICKS_OF_PHONE)]
     has_both = 100 * (last - greatest) >= LABEL_WIDTH * len(points)
@@ -237,7 +241,7 @@ def chart(
             strict=True,
         )
     ):
-        is_told = number == greatest or (number == last and has_both)
+        is_told = tells_all or number == greatest or (number == last and has_both)
         title = f"{point.name}: {point.told}{f'. New: {point.mark}' if point.mark else ''}"
         columns.append(
             ChartColumn(

@@ -363,7 +363,14 @@ def _drawing(
     ]
     values: list[tuple[float | None, float | None, str, str]] = [*of_prompts]
     label = f"Prompts by {period.step_label}"
-    if figure.key == "tokens":
+    if figure.key == "calls" and any(one.failure for one in columns):
+        legend = [("Reported failure", "chart-failed")]
+        parts = [_failures(one, is_last=one is columns[-1]) for one in columns]
+        values = [
+            (now, before, f"{said}, {one.failure:,} failed" if one.failure else said, said_before)
+            for one, (now, before, said, said_before) in zip(columns, of_prompts, strict=True)
+        ]
+    elif figure.key == "tokens":
         label = "Tokens of a mean prompt by section"
         told = [(one.tokens, one.tokens_before) for one in columns]
         values = [
@@ -405,7 +412,7 @@ def _drawing(
         sign=" %" if sign == " %" else "",
     )  # fmt: skip
     if legend:
-        drawn = replace(drawn, every="", parts=tuple(legend))
+        drawn = replace(drawn, every=drawn.every if figure.key == "calls" else "", parts=tuple(legend))
     change = (
         figure.trend.sentence(period.before_label, less="fewer" if figure.key == "calls" else "less")
         if figure.trend
@@ -414,6 +421,12 @@ def _drawing(
     total = {"calls": "in total", "tokens": "tokens on average"}.get(figure.key, figure.unit)
     words = ", ".join(filter(None, (f"{figure.value} {total}", change))) if figure.value != "–" else ""
     return Drawing(figure.key, label, words, words if change else "", drawn)
+
+
+def _failures(column: Column, *, is_last: bool) -> tuple[tuple[str, float], ...]:
+    """The prompts of an hour or day, and on top of them those with a failure."""
+    look = "chart-bar is-last" if is_last else "chart-bar"
+    return ((look, float(column.calls - column.failure)), ("chart-failed", float(column.failure)))
 
 
 def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:

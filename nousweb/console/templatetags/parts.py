@@ -335,10 +335,10 @@ _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, with labels below, and behind them the period before as a line of steps."""
-    drawn, last = SafeString(""), None
+    """The columns of a chart, or its line, with labels below, and behind each its value of the period before."""
+    drawn = SafeString("")
     for column in chart.columns:
-        inside = _steps(last, column) + (_point(column, "chart-point") if chart.is_line else _bars(column))
+        inside = _before(column) + (_point(column, "chart-point") if chart.is_line else _bars(column))
         if column.value:
             at, anchor = column.value_at
             inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
@@ -347,7 +347,6 @@ def chart_columns(chart: Chart) -> SafeString:
         if column.tick:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
             drawn += format_html(_TICK, look, plain(column.label_at[0]), column.label_at[1], column.tick)
-        last = column
     return drawn + _line(chart.columns) if chart.is_line else drawn
 
 
@@ -380,12 +379,10 @@ def _line(columns: Sequence[ChartColumn]) -> SafeString:
     return drawn
 
 
-def _steps(last: ChartColumn | None, column: ChartColumn) -> SafeString:
-    """The period before over the width of a column, with the step to it."""
-    if column.before is None:
+def _before(column: ChartColumn) -> SafeString:
+    """The value of the period before, as a line a little wider than the bar; none where it is 0."""
+    if column.before is None or not column.point.before:
         return SafeString("")
-    begin, end, y = plain(column.place.x), plain(column.place.x + column.place.width), plain(column.before + CHART_TOP)
-    drawn = format_html(_LINE, "chart-before", begin, y, end, y)
-    if last and last.before is not None and last.before != column.before:
-        drawn += format_html(_LINE, "chart-before", begin, plain(last.before + CHART_TOP), begin, y)
-    return drawn
+    side, y = column.place.width / 10, plain(column.before + CHART_TOP)
+    begin, end = plain(column.place.x + side), plain(column.place.x + column.place.width - side)
+    return format_html(_LINE, "chart-before", begin, y, end, y)

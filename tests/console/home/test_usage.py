@@ -171,7 +171,7 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
     assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
     chart = calls.drawing.chart
-    monday = next(column for column in chart.columns if column.title == "Mon 9 Mar: 2 prompts")
+    monday = next(column for column in chart.columns if column.title == "Mon 9 Mar: 2 prompts, 1 failed")
     assert (monday.bar.height, monday.value, chart.axis) == (160, "2", ("2", "1", "0"))
     assert chart.note == "Dots: 5 of 7 days without prompts."
     assert not chart.compares, "with one prompt of the period before"
@@ -253,11 +253,24 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     shown = page()
     assert f"on {day}." not in shown
     values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
-    assert [int(value) for value in values] == [2, 1], "the greatest and that of today"
+    assert [int(value) for value in values] == [1, 2, 1], "each of so few days"
     small = re.search(r'<svg class="spark"[^>]*aria-label="New facts by day: at most 2, [^"]* 1">(.*?)</svg>', shown)
     assert small
     assert re.findall(r"<title>[^<]*: ([^<]*)</title>", small[1]) == ["0"] * 11 + ["1", "2", "1"]
     assert 'id="calls-chart-title"' in shown
+
+
+def test_failed_prompts_are_drawn_on_top_of_the_others(ada: Agent, bob: User) -> None:
+    for days in range(3):
+        run(ada, ago(days=days, hours=1), outcome="success")
+        run(ada, ago(days=days, hours=1), outcome="failure" if days == 1 else "success")
+    drawn = board(bob).calls.drawing.chart
+    (failed,) = [column for column in drawn.columns if column.title.endswith("2 prompts, 1 failed")]
+    assert [(look, tall) for look, _, tall in failed.parts if tall] == [
+        ("chart-bar", failed.bar.height / 2),
+        ("chart-failed", failed.bar.height / 2),
+    ]
+    assert drawn.parts == (("Reported failure", "chart-failed"),)
 
 
 def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Agent, bob: User) -> None:

@@ -11,6 +11,7 @@ from context.services.context import context_outcome
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
+from memory.services.censors import censor_check, censor_create
 from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from nousweb.lib import clock
 from tests.factories import make_events, make_proposal, make_run
@@ -63,6 +64,16 @@ def test_changes_of_one_object_are_one_sentence_and_tell_old_and_new_values(ada,
     assert (row.verb, row.label, row.times) == ("changed the subject", "mail", "3 times")
     assert [each.action for each in row.every] == ["subject.edit", "subject.alias_add", "subject.create"]
     assert "kind: other → system" in page.content.decode()
+
+
+def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
+    censor_create(agent=ada, pattern="password", severity="warn", reason="Secrets stay here.", by=actor)
+    censor_check(text="My password.", agent=ada, by=actor, count=True)
+    context_outcome(run=make_run(ada, actor, "Which database?"), outcome="failure", by=actor)
+    page = browser(bob).get("/audit/")
+    told = {row.action: row.edit for row in page.context["rows"]}
+    assert told["censor.trigger"] == "“Secrets stay here.”, warned"
+    assert '<span class="down">outcome: failure</span>' in page.content.decode()
 
 
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet, TextField
-from django.db.models.functions import Cast, Length
+from django.db.models.functions import Cast, Coalesce, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.utils.text import Truncator
@@ -18,6 +18,7 @@ from identity.policy.changes import KIND_OF_ACTION, audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors.filters import AuditFilter
+from memory.models import Censor
 from nousweb.console.common import (
     PAGE_SIZE,
     ListExport,
@@ -63,6 +64,8 @@ CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "ex
 PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
 EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
 """Characters of the states of an edit, and of its values, up to which the list tells them."""
+TRIGGERED, VIEW_CENSOR = "censor.trigger", "memory.view_censor"
+VERDICTS = {"block": "blocked", "warn": "warned"}
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
 """What an address asks for that the system's own records may be, which are left out otherwise."""
 DAY = timedelta(days=1)
@@ -166,8 +169,8 @@ def _likeness(row: Any) -> set[tuple[str, ...]]:
 
 
 def _one_verb(actions: Sequence[str]) -> str:
-    """Actions on one object in one phrase: the only one, else "changed the subject", or "worked with the procedure"
-    where something was used, with the words that all of them end with."""
+    """Actions on one object in one phrase: the only one, else "changed the subject", or "used the procedure",
+    with the words that all of them end with."""
     phrases = [audit_phrase(action).split() for action in dict.fromkeys(actions)]
     if len(phrases) == 1:
         return " ".join(phrases[0])
@@ -175,7 +178,7 @@ def _one_verb(actions: Sequence[str]) -> str:
     while len({tuple(each[-shared - 1 :]) for each in phrases}) == 1:
         shared += 1
     kinds = {KIND_OF_ACTION.get(action, "").rpartition(".")[2] for action in actions}
-    verb = "changed" if kinds <= CHANGING else "worked with"
+    verb = "changed" if kinds <= CHANGING else "used" if "used" in kinds else "worked with"
     return " ".join([verb, *phrases[0][len(phrases[0]) - shared :]])
 
 
@@ -184,13 +187,27 @@ def _times(number: int) -> str:
 
 
 def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
-    """Give each record of a small edit its `edit`, the old and the new values in words. One query."""
-    size = Length(Cast("before", TextField())) + Length(Cast("after", TextField()))
+    """Give each record of a small edit its `edit`, the old and the new values in words, of a check the censors that
+    it triggered. One query, and one of censors."""
+    size = Coalesce(Length(Cast("before", TextField())), 0) + Length(Cast("after", TextField()))
     small = AuditEvent.objects.filter(pk__in=[row.pk for row in rows if row.shows_states(by)]).alias(size=size)
     edits = small.filter(size__lt=EDIT_CHARACTERS).values_list("pk", "before", "after")
-    told = {pk: _edit(before, after) for pk, before, after in edits}
+    states = {pk: (before, after) for pk, before, after in edits}
+    told = {pk: _edit(before, after) for pk, (before, after) in states.items()}
+    checks: dict[int, dict[str, Any]] = {
+        row.pk: states[row.pk][1] or {} for row in rows if row.action == TRIGGERED and row.pk in states
+    }
     for row in rows:
         row.edit = told.get(row.pk, "")
+        row.failed = row.action == "context.outcome" and row.edit.endswith(ContextRun.Outcome.FAILURE)
+    if checks and by.may(VIEW_CENSOR):
+        ids = {pk for after in checks.values() for pk in after.get("censors", [])}
+        found = for_visible_agents(Censor.objects.filter(pk__in=ids, persona__in=personas_of(by)), by)
+        names = {str(censor.pk): Truncator(censor.reason or str(censor)).chars(VALUE_CHARACTERS) for censor in found}
+        for row in rows:
+            check = checks.get(row.pk, {})
+            if shown := [f"“{names[pk]}”" for pk in check.get("censors", []) if pk in names]:
+                row.edit = f"{', '.join(shown)}, {VERDICTS.get(check['verdict'], check['verdict'])}"
 
 
 def _edit(before: Any, after: Any) -> str:
