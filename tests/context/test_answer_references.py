@@ -14,7 +14,7 @@ from context.models import MemoryUsage
 from context.services.context import context_respond
 from memory.embedding import EmbeddingUnavailable
 from memory.persona import ActorMemory
-from nousweb.console.context.views.context_runs import answer_pieces
+from nousweb.console.context.views.context_runs import answer_marks, answer_pieces
 from tests.context.test_references import MEMORIES
 from tests.factories import make_fact, make_run
 
@@ -140,11 +140,11 @@ def test_usage_keeps_where_the_answer_refers_to_it_and_the_page_marks_that(ada, 
     run.refresh_from_db()
     use = MemoryUsage.objects.get(run=run, item_id=str(tea.pk))
     assert [answer[begin:end] for begin, end in use.spans] == ["drinks", "green", "tea"]
-    pieces = answer_pieces(run, [use])
+    pieces = answer_pieces(answer, answer_marks(run, [use]).values())
     assert [piece.text for piece in pieces if piece.numbers] == ["drinks green tea"]
     # What older versions noted has no places: they are found again by the words.
     use.spans = None
-    assert answer_pieces(run, [use]) == pieces
+    assert answer_pieces(answer, answer_marks(run, [use]).values()) == pieces
     # And an answer that was cut short since is shown as it stands.
     use.spans, run.response = [[6, 400]], "Sure."
-    assert "".join(piece.text for piece in answer_pieces(run, [use])) == "Sure."
+    assert "".join(piece.text for piece in answer_pieces("Sure.", answer_marks(run, [use]).values())) == "Sure."

@@ -378,7 +378,7 @@ def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: 
 def test_menu_of_a_memory_opens_within_the_window_of_a_phone(
     ledger: Fact, actor: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
-    page = log_in(bob, width=390, height=700)
+    page = log_in(bob, width=390, height=560)
     page.goto(reverse("agent_context_run", args=["ada", make_run(ledger.agent, actor).pk]))
     page.get_by_text("other parts").click()
     expect(page.get_by_role("row", name="Identity")).to_be_visible()

@@ -126,7 +126,7 @@ def index_check(found: Rows, *, both: bool) -> HealthCheck:
     rows = [dict(zip(columns, row, strict=True)) | {"oldest": moment_read(row[5])} for row in found]
     name, failed = "Search index", [row for row in rows if row["status"] == IndexStatus.FAILED]
     if failed:
-        agents = dict.fromkeys((row["slug"], row["agent"]) for row in failed)
+        agents = sorted({(row["slug"], row["agent"]) for row in failed})
         suffix = "?persona=subconscious" if both else ""
         return HealthCheck(
             name,
@@ -135,7 +135,7 @@ def index_check(found: Rows, *, both: bool) -> HealthCheck:
             f"{_counted(failed)} of {_named([label for _, label in agents])} cannot be found by meaning.",
             "Read why their vectors failed, and try them again.",
             min(row["oldest"] for row in failed),
-            reverse("agent_index", args=[failed[0]["slug"]]) + suffix,
+            reverse("agent_index", args=[agents[0][0]]) + suffix,
         )
     if not rows:
         return HealthCheck(name, "ok", "complete", "Every memory can be found by meaning.")
