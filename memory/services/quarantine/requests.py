@@ -45,10 +45,6 @@ _TELLS = re.compile(
     r" (?:now|always|only|also|just)\b"
 )
 """A sentence whose first words are a subject, though one of them may be a verb of requests."""
-_TELLS_WHERE = re.compile(
-    r"(?:[\w-]+ ){1,2}?\w+['\u2019]s (?:\w+ ){1,2}?(?:is|are|was|were) (?:at|from|in|near|on)(?: [\w-]+){1,3}\W*"
-)
-"""A short sentence about where something of something is, such as "Machine 1's twin is in Graz"."""
 
 
 def scan_new_text(text: str, trust: str) -> InjectionMatch | None:
@@ -75,7 +71,7 @@ def _judged(text: str) -> tuple[float, str]:
     possible: dict[str, tuple[float, float]] = {}
     for readable, _ in variants(text):
         for part in (part for sentence in sentences(readable) for part in judged_parts(sentence)):
-            if part not in possible and not _TELLS_WHERE.fullmatch(part):
+            if part not in possible:
                 scores = lexical_scores(part, features_in(part))
                 if scores[0] >= request_weights().possible:
                     possible[part] = scores

@@ -82,7 +82,7 @@ def handler_label(name: str) -> str:
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """A job's result on one line, such as "stored, 1 reviews opened"; counts in place of lists, and nothing of
+    """A job's result on one line, such as "stored, reviews opened: 1"; counts in place of lists, and nothing of
     what came to nothing, unless all did."""
     told = {name: value for name, value in result.items() if value not in (0, [])} or result
     return ", ".join(_part(name, value) for name, value in told.items())
@@ -94,7 +94,7 @@ def _part(name: str, value: Any) -> str:
         counted = ", ".join(f"{number} {VALUE_LABELS.get(str(kind), kind)}" for kind, number in value.items())
         return f"{label}: {counted or 'none'}"
     if isinstance(value, list) or (isinstance(value, int) and not isinstance(value, bool)):
-        return f"{len(value) if isinstance(value, list) else value} {label}"
+        return f"{label}: {len(value) if isinstance(value, list) else value}"
     text = VALUE_LABELS.get(str(value), str(value))
     return text if name in WHOLE else f"{label}: {text}"
 
