@@ -160,6 +160,7 @@ def test_changes_that_made_a_difference_are_found_step_by_step(
     make_fact(ada, REPLICA, system)
     page.locator(".page-actions").get_by_text("More").click()
     page.get_by_role("link", name="Changes since then").click()
+    page.wait_for_url("**/bisect/*")  # its scripts have run then: without them the form brings everything at once
     button = page.get_by_role("button", name="Find the changes")
     held: list[Route] = []
     page.route(lambda url: "search=" in url, lambda route: held.append(route))
