@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 BETWEEN_NAMES = " · "
 """Stands in the name of a token's principal between its agent's slug and its own name."""
+COMMAND, STARTED = "command line", "started by "
+"""The names of the product where a command acts, and before that of the person whose import it runs."""
 
 
 class Keyed(Protocol):
@@ -75,7 +77,7 @@ class Principal:
     @classmethod
     def of_command(cls, *, channel: str = "command") -> Principal:
         """The principal of a command of the product: somebody with access to its data folder and its database."""
-        return cls.of_system("command line", channel=channel)
+        return cls.of_system(COMMAND, channel=channel)
 
     def reading(self) -> Principal:
         """The same principal, without the permissions to change anything."""

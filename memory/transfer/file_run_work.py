@@ -13,7 +13,7 @@ import structlog
 from django.db import connection
 from django.db.models import F
 
-from identity.principal import Principal
+from identity.principal import STARTED, Principal
 from memory.models import FileRun
 from memory.transfer.agent_export import agent_export
 from memory.transfer.export_tables import AUDIT_TABLE, TABLES, rows_of
@@ -178,4 +178,4 @@ def _finish(run: FileRun, status: str, **changed: Any) -> None:
 
 
 def _worker(run: FileRun) -> Principal:
-    return Principal.of_system(f"started by {run.author_name}", channel=run.kind)
+    return Principal.of_system(f"{STARTED}{run.author_name}", channel=run.kind)

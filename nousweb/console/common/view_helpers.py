@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Section
-from identity.principal import BETWEEN_NAMES, Principal
+from identity.principal import BETWEEN_NAMES, COMMAND, STARTED, Principal
 from identity.selectors import agent_get
 from nousweb.console.common.past import AS_OF, moment_named
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
@@ -259,7 +259,11 @@ def refusals_summary(refused: Sequence[tuple[str, str]], *, undoing: bool = Fals
     return f"{number} not {'undone' if undoing else f'decided and {stay} pending'}. {' '.join(parts)}"
 
 
-def author_words(name: str) -> str:
-    """The name of an author as people say it: of a token, its agent."""
-    slug, found, _ = name.partition(BETWEEN_NAMES)
-    return f"{slug.replace('-', ' ').capitalize()} (agent)" if found else name
+def author_words(of: Any, kind: str = "") -> str:
+    """The name of an author as people say it, `of` a row or by name: of a token, its agent; of the product, Nous."""
+    if not isinstance(of, str):
+        of, kind = of.author_name, getattr(of, "author_kind", "")
+    name, found, _ = of.removeprefix(STARTED).partition(BETWEEN_NAMES)
+    if found:
+        return name.replace("-", " ").capitalize()
+    return "Nous" if kind == "system" and name == of != COMMAND else name

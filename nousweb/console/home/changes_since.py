@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from identity.models import AuditEvent
 from identity.policy.changes import audit_phrase
+from nousweb.console.common import author_words
 from nousweb.console.home.attention import BrokenExpectation
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.lib.prepared_statements import Rows
@@ -92,11 +93,11 @@ def _url(group: str, since: datetime) -> str:
 
 
 def _line(row: tuple[Any, ...]) -> NewsLine:
-    _, key, at, who, action, what, agent, newer = row
+    _, key, at, *who, action, what, agent, newer = row
     of = f" of {agent}" if agent and action.startswith(("proposal.", "identity.")) else ""
     replaced = _short(newer) if action in _REPLACED and newer and newer != what else ""
     url = reverse("audit_event", args=[key])
-    return NewsLine(who, audit_phrase(action), f"{_short(what)}{of}", replaced, moment_read(at), url)
+    return NewsLine(author_words(*who), audit_phrase(action), f"{_short(what)}{of}", replaced, moment_read(at), url)
 
 
 def _short(words: str) -> str:
@@ -113,7 +114,9 @@ def _news(sight: Sight, since: datetime, author: str) -> QuerySet[Any, Any]:
     first, *others = (
         trail.filter(whose, action__in=actions)
         .annotate(group=Value(name), newer=KT("after__content"))
-        .values_list("group", "id", "at", "author_name", "action", "object_label", "agent__name", "newer")[:COUNTED]
+        .values_list(
+            "group", "id", "at", "author_name", "author_kind", "action", "object_label", "agent__name", "newer"
+        )[:COUNTED]
         for name, (_, actions, whose) in GROUPS.items()
     )
     return first.union(*others, all=True)

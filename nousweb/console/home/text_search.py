@@ -82,7 +82,7 @@ def _audit_rows(by: Principal) -> QuerySet[Any]:
 
 def _audit_label(row: AuditEvent, terms: Sequence[str]) -> str:
     """What was done, as a sentence, and the text with the terms where the sentence does not have them."""
-    did = f"{author_words(row.author_name)} {audit_phrase(row.action)}"
+    did = f"{author_words(row)} {audit_phrase(row.action)}"
     said = f"{did} {row.object_label}"
     held = _held([said, row.message, *_strings(row.before), *_strings(row.after)], terms)
     if held == said:

@@ -120,7 +120,7 @@ def _of_change(decision: str, change: FactChange) -> InboxRow:
     newest = other if decision == SUPERSEDED and other else fact
     suffix = "?persona=subconscious" if fact.persona == Persona.SUBCONSCIOUS else ""
     key: Any = change.pk
-    author = f"by {author_words(change.author_name)}"
+    author = f"by {author_words(change)}"
     return InboxRow(
         entry=InboxEntry(key, CHANGE, 0, 0, "", change.at),
         title=ItemTitle.plain(newest.content),

@@ -78,7 +78,7 @@ def _writer(review: MemoryReview) -> str:
     """Whose words a review is about; "" where that is unknown, or not to be known by who answers it."""
     if review.new is None or "blind" in review.details:
         return ""
-    return f"{review.agent.name} (agent)" if review.new.trust == Trust.AGENT else Trust(review.new.trust).label
+    return review.agent.name if review.new.trust == Trust.AGENT else Trust(review.new.trust).label
 
 
 COLUMNS = (

@@ -238,7 +238,7 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         entry=entry,
         title=item.change,
         agent=proposal.agent.name,
-        author=author_words(proposal.author_name),
+        author=author_words(proposal),
         kind=f"{proposal.get_section_display()}{', applied' if proposal.status == Status.APPLIED else ''}",
         answers=["keep"] if not item.is_pending else ["reject"] if item.must_open else ["approve", "reject"],
         reason=proposal.reason,

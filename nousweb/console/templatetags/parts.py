@@ -24,12 +24,21 @@ register = template.Library()
 
 
 @register.simple_tag(name="time")
-def time_ago(at: datetime | None, empty: str = "never", prefix: str = "", dated: bool = False) -> SafeString:
-    """A moment by its age, or `dated` as the time of today or the day, with the exact time as a tooltip."""
+def time_of(at: datetime | None, empty: str = "never", prefix: str = "", aged: bool = False) -> SafeString:
+    """A moment as the time of today or the day, `aged` with its age, and with the exact time as a tooltip."""
+    return _moment(at, empty, f"{prefix} {clock_or_day(at)}{f', {ago(at)}' if aged else ''}" if at else "")
+
+
+@register.simple_tag
+def age(at: datetime | None, empty: str = "never", prefix: str = "") -> SafeString:
+    """A moment by its age, where somebody waits, with the exact time as a tooltip."""
+    return _moment(at, empty, f"{prefix} {ago(at)}")
+
+
+def _moment(at: datetime | None, empty: str, words: str) -> SafeString:
     if not at:
         return _faint(empty)
-    age = clock_or_day(at) if dated else f"{prefix} {ago(at)}".strip()
-    return format_html('<time class="nowrap" datetime="{}" title="{}">{}</time>', iso(at), dt(at), age)
+    return format_html('<time class="nowrap" datetime="{}" title="{}">{}</time>', iso(at), dt(at), words.strip())
 
 
 def _faint(words: str) -> SafeString:
@@ -88,14 +97,14 @@ def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -
 def entry(
     label: str, value: Any, empty: str = "–", note: str = "", look: str = "", page: Any = None, query: str = ""
 ) -> SafeString:
-    """A term of a definition list with its value and a note, a moment by its age; for nothing `empty`, or no entry at
+    """A term of a definition list with its value and a note, a moment with its age; for nothing `empty`, or no entry at
     all. `look`: classes of the value; `page`, with `query`: where the value leads, as of `goto`."""
     if value in (None, "") and not empty:
         return SafeString("")
     if page:
         told: Any = goto(value, page, query=query)
     else:
-        told = time_ago(value, empty) if isinstance(value, datetime) else said(value, empty)
+        told = time_of(value, empty, aged=True) if isinstance(value, datetime) else said(value, empty)
     return format_html(
         "<dt>{}</dt> <dd{}>{}{}</dd>",
         label,

@@ -135,7 +135,7 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
     review = MemoryReview.objects.get()
     page = " ".join(browser(bob).get(f"/review/memory/{review.pk}/").content.decode().split())
     told = re.findall(r"<dt>Said by</dt> <dd>([^<]+?) <span[^>]*>\(([^)]+)\)", page)
-    assert told == [("A person wrote these words.", "bob"), ("These are the agent&#x27;s own words.", "ada · actor")]
+    assert told == [("A person wrote these words.", "bob"), ("These are the agent&#x27;s own words.", "Ada")]
     assert "apollo" in page
 
 

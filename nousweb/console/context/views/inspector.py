@@ -198,7 +198,7 @@ PINS = ListPage(
     row=Title(lambda pin: Truncator(pin.text).chars(200), url="url"),
     columns=(
         Column("Type", "item_type"),
-        Column("Pinned by", lambda row: author_words(row.author_name)),
+        Column("Pinned by", lambda row: author_words(row)),
         Column("When", "created_at", "time"),
     ),
 )

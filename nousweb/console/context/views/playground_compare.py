@@ -15,7 +15,7 @@ from context.engine.analysis.request import Message
 from context.services.playground import TALK, playground_compare, playground_model, playground_place
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from nousweb.console.common import FORM, agent_page, form_refuse
+from nousweb.console.common import FORM, agent_page, author_words, form_refuse
 from nousweb.console.context.views.playground import (
     MAX_TALK_CHARACTERS,
     PlaygroundForm,
@@ -54,7 +54,7 @@ def _current(agent: Agent) -> dict[str, str]:
 def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
     """Its section, how it first differs from what is in force, and whose it is."""
     kind = "proposal" if isinstance(one, ChangeProposal) else f"version {one.version}"
-    whose = f"{kind} by {one.author_name}, {timezone.localtime(one.created_at):%-d %b %H:%M}"
+    whose = f"{kind} by {author_words(one)}, {timezone.localtime(one.created_at):%-d %b %H:%M}"
     old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
     for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
         if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):

@@ -115,7 +115,7 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
         runs = for_visible_agents(ContextRun.objects.filter(pk__in=keys, persona__in=personas_of(by)), by)
         inputs = {str(pk): text for pk, text in runs.values_list("pk", "input") if text.strip()}
     for row in rows:
-        row.label = row.object_label.removesuffix(f", proposed by {row.author_name}")
+        row.label = row.object_label.partition(", proposed by ")[0]
         if row.object_id in inputs:
             row.label = f"“{Truncator(' '.join(inputs[row.object_id].split())).chars(INPUT_CHARACTERS)}”"
 
@@ -145,13 +145,12 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
     for row in joined:
         row.every = [row, *row.more]
         people = {each.author_name for each in row.every}
-        own = f"Nous ({row.author_name})" if row.author_kind == SYSTEM else row.author_name
-        row.who = own if len(people) == 1 else f"{len(people)} people"
+        row.who = author_words(row) if len(people) == 1 else f"{len(people)} people"
         row.verb, row.times = audit_phrase(row.action), ""
         if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
             row.verb, row.times = _one_verb([each.action for each in row.every]), _times(len(row.every))
         for each in row.every:
-            who = author_words(each.author_name) if len(people) > 1 else ""
+            who = author_words(each) if len(people) > 1 else ""
             each.told = f"{who} {audit_phrase(each.action)}".strip()
         row.follows, before = before == (row.day, row.who), (row.day, row.who)
     return joined
@@ -247,6 +246,7 @@ def audit_event(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     event = get_object_or_404(AuditEvent.objects.visible_to(by), pk=pk)
     states = _states(event) if event.shows_states(by) else {"withheld": True}
     shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **states}
+    shown["source"] = event.author_name if author_words(event) != event.author_name else ""
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "identity/_audit_states.html", shown)
     return render(request, "identity/audit_event.html", shown)

@@ -85,7 +85,7 @@ agent_censors = memory_list(
                 "count",
                 is_usual=lambda censor: not censor.false_positive_count,
             ),
-            Column("By", lambda row: author_words(row.author_name)),
+            Column("By", lambda row: author_words(row)),
             Column("State", lambda censor: "retired", is_usual=lambda censor: censor.active),
             Column("Last triggered", "last_activated_at", "time", is_last=True),
         ),

@@ -59,7 +59,7 @@ agent_documents = memory_list(
         columns=(
             Column("Namespace", lambda document: " / ".join(document.namespace)),
             Column("Version", "version", "count"),
-            Column("Written by", lambda row: author_words(row.author_name)),
+            Column("Written by", lambda row: author_words(row)),
             Column("Written", "created_at", "time", is_last=True),
         ),
     )

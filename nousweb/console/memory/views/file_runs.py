@@ -65,7 +65,7 @@ LIST = ListPage(
     columns=(
         Column("State", FileRun.get_status_display),
         Column("Size", lambda run: filesizeformat(run.file_bytes)),
-        Column("By", lambda row: author_words(row.author_name)),
+        Column("By", lambda row: author_words(row)),
         Column("Uploaded", "created_at", "time"),
     ),
 )
