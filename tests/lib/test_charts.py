@@ -1,13 +1,14 @@
 """Geometry of charts: what is drawn stands for the numbers."""
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nousweb.console.common import bars, stacked_bar
-from nousweb.console.common.charts import round_top
+from nousweb.console.common.charts import INTERVALS, axis_step
 
 amounts = st.lists(st.integers(0, 10**9), min_size=1, max_size=90)
 
@@ -55,8 +56,10 @@ def test_stacked_bar_is_filled_without_gaps(values: list[int]) -> None:
         assert segments[-1].x + segments[-1].width == pytest.approx(1000, abs=0.002)
 
 
-@given(st.floats(0, 10**9))
-def test_upper_edge_is_a_round_number_that_holds_the_value(value: float) -> None:
-    top = round_top(value)
-    assert value <= top <= max(2, 2 * value)
-    assert top % 2 == 0, "so is its half"
+@given(st.floats(1, 10**9))
+def test_few_lines_of_a_chart_at_round_numbers_reach_its_values(value: float) -> None:
+    step = axis_step(value)
+    lines = math.ceil(value / step)
+    assert 1 <= lines <= INTERVALS
+    assert str(step).strip("0") in {"1", "2", "4", "5"}
+    assert step * lines < 2 * value + 1, "the greatest is not lost below the upper edge"

@@ -1,9 +1,10 @@
 """Geometry of the console's charts. Numbers only: colours are CSS classes, drawing is a template's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
+from math import ceil
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class ChartPoint:
 class ChartColumn:
     """A column of a chart over time: its point, what it says when it is pointed at, where, its label below, and its
     bar, above which `value` stands; `is_last`: it is under way, `is_minor`: its label is left out on a phone. `before`
-    is the height of the period before, and `parts` are the classes, places and heights of what the bar is made of, in
+    is the bar of the period before, and `parts` are the classes, places and heights of what the bar is made of, in
     the chart's own units from the top."""
 
     point: ChartPoint
@@ -131,7 +132,7 @@ class ChartColumn:
     bar: Bar
     tick: str = ""
     value: str = ""
-    before: float | None = None
+    before: Bar | None = None
     parts: tuple[tuple[str, float, float], ...] = ()
     is_last: bool = False
     is_minor: bool = False
@@ -150,18 +151,21 @@ class ChartColumn:
     @property
     def value_at(self) -> tuple[float, str]:
         """The same of the number above a bar, which may be the first."""
-        return (self.place.x, "start") if self.place.width < NARROW and not self.place.x else self.label_at
+        if self.place.width < NARROW:
+            return (self.place.x, "start") if not self.place.x else self.label_at
+        return self.bar.middle, "middle"
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Columns, or with `is_line` one line, from a base to a top. `axis` are the labels of the upper edge, the half and
-    the lower edge; `before`, `now` and `every` are the words of the legend for the period before, the last column and
-    the others, none to leave it out; `note` tells of columns without a value. `parts` are the labels and classes of
-    what the columns are made of, or of marks."""
+    """Columns, or with `is_line` one line, from a base to a top, `height` units high. `axis` are the labels from the
+    upper to the lower edge, at even distances; `before`, `now` and `every` are the words of the legend for the period
+    before, the last column and the others, none to leave it out; `note` tells of columns without a value. `parts` are
+    the labels and classes of what the columns are made of, or of marks."""
 
     columns: list[ChartColumn]
-    axis: tuple[str, str, str]
+    axis: tuple[str, ...]
+    height: float
     every: str
     now: str
     before: str
@@ -174,7 +178,7 @@ class Chart:
         return any(column.before is not None for column in self.columns)
 
 
-CHART_HEIGHT = 160.0
+CHART_HEIGHT, LOW_HEIGHT = 160.0, 80.0
 TICK_STEPS = (1, 2, 3, 4, 5, 6, 10, 15, 30)
 TICKS, TICKS_OF_PHONE = 6, 3
 """At most so many labels stand below a chart of more than a week."""
@@ -186,13 +190,17 @@ LABEL_WIDTH = 5.0
 """Percent of a chart that a number takes: the last one is left out where it would stand in the greatest one."""
 
 
-def round_top(value: float) -> int:
-    """The least of 2, 4, 6, 8, 10, 20, 40 … that is not exceeded by `value`: its half is a round number too."""
+INTERVALS = 5
+"""At most so many lines stand above the lower edge of a chart."""
+
+
+def axis_step(value: float) -> int:
+    """The least of 1, 2, 4, 5, 10, 20, 40 … of which INTERVALS reach `value`."""
     return next(
         step * 10**power
         for power in count()
-        for step in (2, 4, 6, 8, 10)
-        if step * 10**power >= value
+        for step in (1, 2, 4, 5)
+        if step * 10**power * INTERVALS >= value
     )  # fmt: skip
 
 
@@ -209,15 +217,16 @@ def chart(
     *,
     step: str,
     unit: str,
+    every: str = "",
     before: str = "",
     ago: str = "",
     sign: str = "",
     base: int = 0,
     top: int = 0,
 ) -> Chart:
-    """Lay values over time, from `base` up to `top`, without one to a round number. `step` is "day" or "hour",
-    `before` the name of the period before, and `ago` how long ago it was; `unit` is what a column without a value
-    lacks, and `sign` follows the numbers of the axis.
+    """Lay values over time, from `base` up to `top`, without one to a round number. `step` is "day" or "hour", `every`
+    and `before` the names of the period and of the one before, and `ago` how long ago that was; `unit` is what a column
+    without a value lacks, and `sign` follows the numbers of the axis.
     """
     values = [point.value or 0 for point in points]
     earlier = [point.before for point in points]
@@ -225,23 +234,34 @@ def chart(
     greatest = values.index(max(values))
     is_small = len(f"{values[greatest]:,.0f}{sign}") <= TOLD_CHARACTERS
     tells_all = is_small and not top and len(points) <= TOLD_COLUMNS
-    top = top or round_top(max(*values, *((one or 0) for one in earlier), 1))
+    is_share, height = bool(top), LOW_HEIGHT if top else CHART_HEIGHT
+    reached = max(*values, *((one or 0) for one in earlier), 1)
+    by = (top - base) // 2 if top else axis_step(reached)
+    top = top or by * ceil(reached / by)
     last = len(points) - 1
     labelled = ticks(len(points))
     on_phone = labelled[::-1][:: -(-len(labelled) // TICKS_OF_PHONE)]
     has_both = 100 * (last - greatest) >= LABEL_WIDTH * len(points)
     empty = sum(not value for value in values)
     above = [max(value - base, 0) for value in values]
+    gap = 0.62 if compares else 0.4
     columns = []
-    for number, (point, bar, place) in enumerate(
+    for number, (point, bar, past, place) in enumerate(
         zip(
             points,
-            bars(above, CHART_HEIGHT, top=top - base, gap=0.4),
+            bars(above, height, top=top - base, gap=gap),
+            bars([one or 0 for one in earlier], height, top=top, gap=gap),
             bars([1] * len(points), 1, top=1, gap=0),
             strict=True,
         )
     ):
-        is_told = tells_all or number == greatest or (number == last and has_both)
+        # A greatest value at the upper edge is told by the axis.
+        is_greatest = number == greatest and not (is_share and point.value == top)
+        is_told = tells_all or is_greatest or (number == last and has_both)
+        if compares:
+            # Side by side, the earlier one at the left.
+            half = place.width / 5
+            bar, past = replace(bar, x=round(bar.x + half, 3)), replace(past, x=round(past.x - half, 3))
         title = f"{point.name}: {point.told}{f'. New: {point.mark}' if point.mark else ''}"
         columns.append(
             ChartColumn(
@@ -251,9 +271,7 @@ def chart(
                 bar=bar,
                 tick=point.tick if number in labelled else "",
                 value=f"{point.value:,.0f}{sign}" if point.value and is_told else "",
-                before=round(CHART_HEIGHT * (1 - point.before / top), 3)
-                if compares and point.before is not None
-                else None,
+                before=past if compares and past.height else None,
                 parts=_stacked(point.parts, bar),
                 is_last=number == last,
                 is_minor=number not in on_phone,
@@ -261,8 +279,9 @@ def chart(
         )
     return Chart(
         columns=columns,
-        axis=(f"{top:,}{sign}", f"{(top + base) // 2:,}{sign}", f"{base}{sign}"),
-        every=f"Whole {step}",
+        axis=tuple(f"{line:,}{sign}" for line in range(top, base - 1, -by)),
+        height=height,
+        every=every[:1].upper() + every[1:],
         now="Today so far" if step == "day" else "This hour so far",
         before=before[:1].upper() + before[1:],
         note=f"Dots: {empty} of {len(points)} {step}s without {unit}." if empty else "",

@@ -364,7 +364,7 @@ def _drawing(
     values: list[tuple[float | None, float | None, str, str]] = [*of_prompts]
     label = f"Prompts by {period.step_label}"
     if figure.key == "calls" and any(one.failure for one in columns):
-        legend = [("Reported failure", "chart-failed")]
+        legend = [("Failed", "chart-failed")]
         parts = [_failures(one, is_last=one is columns[-1]) for one in columns]
         values = [
             (now, before, f"{said}, {one.failure:,} failed" if one.failure else said, said_before)
@@ -408,8 +408,8 @@ def _drawing(
         )
     ]
     drawn = chart(
-        points, step=period.step_label, unit=unit, before=period.before_label, ago=CHOICES[period.days],
-        sign=" %" if sign == " %" else "",
+        points, step=period.step_label, unit=unit, every=period.label, before=period.before_label,
+        ago=CHOICES[period.days], sign=" %" if sign == " %" else "",
     )  # fmt: skip
     if legend:
         drawn = replace(drawn, every=drawn.every if figure.key == "calls" else "", parts=tuple(legend))
@@ -439,9 +439,9 @@ def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:
         )
     rest = column.calls - column.success - column.failure
     return (
-        ("Failure", "chart-failed", column.failure),
-        ("Success", "chart-bar", column.success),
+        ("Succeeded", "chart-bar", column.success),
         ("Not reported", "chart-rest", rest),
+        ("Failed", "chart-failed", column.failure),
     )
 
 

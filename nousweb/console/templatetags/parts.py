@@ -15,7 +15,7 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
-from nousweb.console.common.charts import CHART_HEIGHT, Segment
+from nousweb.console.common.charts import LOW_HEIGHT, Segment
 from nousweb.console.common.list_page import ASCENDING
 from nousweb.console.templatetags.console import ago, clock_or_day, dt, iso, plain, tokens
 from nousweb.console.templatetags.visible import shown, shown_plain
@@ -303,7 +303,7 @@ def sparkline(
         drawn += format_html(_SPARK_BAR, look, *sizes, name, told)
         if failures and value:
             tall = bar.height * failures / value
-            sizes = plain(bar.x), plain(SPARK_HEIGHT + 1 - tall), plain(bar.width), plain(tall)
+            sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(tall)
             drawn += format_html(_SPARK_BAR, "chart-failed", *sizes, name, told)
     words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     return format_html(_SPARK, words, drawn)
@@ -328,44 +328,50 @@ def sections_bar(segments: Sequence[Segment], share: int) -> SafeString:
 
 CHART_TOP = 24
 """Pixels above the upper edge, where values stand and what is pointed at is told."""
-_BASE = CHART_HEIGHT + CHART_TOP
-_COLUMN = f"""<g class="chart-col"><rect class="chart-hit" x="{{}}%" y="0" width="{{}}%" height="{_BASE:g}" />{{}}
-<text class="chart-told" x="{{}}%" y="12" text-anchor="{{}}">{{}}</text></g>"""
+_COLUMN = """<g class="chart-col"><rect class="chart-hit" x="{}%" y="0" width="{}%" height="{}" />{}
+<text class="chart-told" x="{}%" y="12" text-anchor="{}">{}</text></g>"""
 _TOLD_AT = (0, "start"), (50, "middle"), (100, "end")
 """Where a column of the left, middle and right third of a chart is told, so that no words leave a narrow chart."""
 _BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
-_NONE = f'<circle class="chart-none" cx="{{}}%" cy="{_BASE - 3:g}" r="2" />'
+_NONE = '<circle class="chart-none" cx="{}%" cy="{}" r="2" />'
 _POINT = '<circle class="{}" cx="{}%" cy="{}" r="4" />'
 _VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _MARKED = '<text class="chart-marked" x="{}%" y="{}" text-anchor="middle">{}</text>'
-_TICK = f'<text class="{{}}" x="{{}}%" y="{_BASE + 17:g}" text-anchor="{{}}">{{}}</text>'
+_TICK = '<text class="{}" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, with labels below, and behind each its value of the period before."""
+    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and beside each its
+    bar of the period before."""
+    base, last = chart.height + CHART_TOP, len(chart.axis) - 1
     drawn = SafeString("")
+    for number in range(last + 1):
+        y = plain(int(CHART_TOP + chart.height * number / last) + 0.5)
+        drawn += format_html(_LINE, "chart-base" if number == last else "chart-grid", 0, y, 100, y)
     for column in chart.columns:
-        inside = _before(column) + (_point(column, "chart-point") if chart.is_line else _bars(column))
+        inside = _point(column, "chart-point") if chart.is_line else _bars(column, base)
         if column.value:
             at, anchor = column.value_at
             inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
         told = *_TOLD_AT[min(int(column.middle * 3 / 100), 2)], column.title
-        drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, *told)
+        drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), base, inside, *told)
         if column.tick:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
-            drawn += format_html(_TICK, look, plain(column.label_at[0]), column.label_at[1], column.tick)
+            drawn += format_html(_TICK, look, plain(column.label_at[0]), base + 17, column.label_at[1], column.tick)
     return drawn + _line(chart.columns) if chart.is_line else drawn
 
 
-def _bars(column: ChartColumn) -> SafeString:
-    bar = column.bar
-    if not bar.height:
-        return format_html(_NONE, plain(column.middle))
+def _bars(column: ChartColumn, base: float) -> SafeString:
+    """The bar of the period before and that of now, a dot for none."""
+    bar, past = column.bar, column.before
+    shapes = [("chart-before", past, past.y, past.height)] if past else []
     parts = column.parts or ((f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height),)
-    shapes = ((look, plain(bar.x), plain(y + CHART_TOP), plain(bar.width), plain(tall)) for look, y, tall in parts)
-    return format_html_join("", _BAR, shapes)
+    shapes += [(look, bar, y, tall) for look, y, tall in parts if tall]
+    none = SafeString("") if bar.height else format_html(_NONE, plain(bar.middle), base - 3)
+    sizes = ((look, plain(of.x), plain(y + CHART_TOP), plain(of.width), plain(tall)) for look, of, y, tall in shapes)
+    return format_html_join("", _BAR, sizes) + none
 
 
 def _point(column: ChartColumn, look: str) -> SafeString:
@@ -382,16 +388,8 @@ def _line(columns: Sequence[ChartColumn]) -> SafeString:
     for column, (x, _) in zip(known, places, strict=True):
         if mark := column.point.mark:
             drawn += _point(column, "chart-mark")
-            drawn += format_html(_MARKED, x, plain(column.bar.y + CHART_TOP + 20), mark)
+            below = 20 if column.bar.y + 24 < LOW_HEIGHT else -12
+            drawn += format_html(_MARKED, x, plain(column.bar.y + CHART_TOP + below), mark)
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn
-
-
-def _before(column: ChartColumn) -> SafeString:
-    """The value of the period before, as a line a little wider than the bar; none where it is 0."""
-    if column.before is None or not column.point.before:
-        return SafeString("")
-    side, y = column.place.width / 10, plain(column.before + CHART_TOP)
-    begin, end = plain(column.place.x + side), plain(column.place.x + column.place.width - side)
-    return format_html(_LINE, "chart-before", begin, y, end, y)

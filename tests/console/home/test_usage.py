@@ -176,10 +176,10 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert chart.note == "Dots: 5 of 7 days without prompts."
     assert not chart.compares, "with one prompt of the period before"
     outcomes = board(bob, chart="success").calls.drawing.chart
-    assert outcomes.parts == (("Failure", "chart-failed"), ("Success", "chart-bar"), ("Not reported", "chart-rest"))
+    assert outcomes.parts == (("Succeeded", "chart-bar"), ("Not reported", "chart-rest"), ("Failed", "chart-failed"))
     monday = next(column for column in outcomes.columns if column.place == monday.place)
-    assert monday.title == "Mon 9 Mar: 2 prompts (1 failure, 1 not reported)"
-    assert [(look, height) for look, _, height in monday.parts if height] == [("chart-failed", 80), ("chart-rest", 80)]
+    assert monday.title == "Mon 9 Mar: 2 prompts (1 not reported, 1 failed)"
+    assert [(look, height) for look, _, height in monday.parts if height] == [("chart-rest", 80), ("chart-failed", 80)]
     assert {board(bob, chart=figure.key).calls.drawing.key for figure in calls.figures} == {
         "calls", "tokens", "p95", "answered", "referenced", "success"
     }  # fmt: skip
@@ -270,7 +270,7 @@ def test_failed_prompts_are_drawn_on_top_of_the_others(ada: Agent, bob: User) ->
         ("chart-bar", failed.bar.height / 2),
         ("chart-failed", failed.bar.height / 2),
     ]
-    assert drawn.parts == (("Reported failure", "chart-failed"),)
+    assert drawn.parts == (("Failed", "chart-failed"),)
 
 
 def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Agent, bob: User) -> None:

@@ -151,12 +151,13 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     moved = scores[last] - scores[first]
     change = f"{abs(moved)} point{'' if abs(moved) == 1 else 's'} {'higher' if moved > 0 else 'lower'} than"
     missing = len(days) - len(drawn)
+    gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
+    base = next(base for base in (80, 60, 40, 0) if scores[least] >= base)
     line = replace(
-        chart(points, step="day", unit="", base=50 if scores[least] >= 50 else 0, top=100),
-        every="",
+        chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
         parts=(("A kind of finding began", "chart-mark"),) if any(point.mark for point in points) else (),
-        note=f"{missing} of {len(days)} days were not counted." if missing else "",
+        note=" ".join(filter(None, (f"The axis begins at {base}." if base else "", gaps))),
     )
     said = f"{scores[last]} today, {change if moved else 'as'} on {first.day} {first:%b}"
     return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
