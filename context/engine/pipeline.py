@@ -145,7 +145,7 @@ def context_inputs_load(
             contested = contested_load(view, resolved, fixed, candidates, others)
         except DatabaseError:
             logger.exception("context.contested_failed")
-            failed.append(("Contested facts", "The contested facts could not be read."))
+            failed.append(("Contradicted facts", "The contradicted facts could not be read."))
     if request.explain:
         with watch.stage("explain"):
             candidates = with_retired(view, candidates, result.query)

@@ -129,7 +129,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         ),
         HealthFinding(
             "contested",
-            "Contested",
+            "Contradicted",
             HEALTH_WEIGHTS["contested"],
             "Facts with an open review, other than a review of possible duplicates.",
             "Resolve the review.",

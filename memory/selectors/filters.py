@@ -46,7 +46,7 @@ STATES = {
     "expired": Validity.EXPIRED.label,
     "not_yet_valid": Validity.NOT_YET_VALID.label,
     "retired": "Retired",
-    "superseded": "Superseded",
+    "superseded": "Replaced",
     "wrong": "Marked as wrong",
     "all": "All",
 }
@@ -264,7 +264,7 @@ class EventFilter(KeyedFilter):
 
     q = django_filters.CharFilter(method=filter_words("content"), label="Search")
     kind = django_filters.ChoiceFilter(choices=EventKind.choices, empty_label="Any kind")
-    loop = django_filters.CharFilter(field_name="loop_id", lookup_expr="icontains", label="Loop")
+    loop = django_filters.CharFilter(field_name="loop_id", lookup_expr="icontains", label="Session")
     visibility = django_filters.ChoiceFilter(empty_label="Any visibility")
     period = period_filter("ts")
     since = django_filters.DateFilter(field_name="ts", lookup_expr="date__gte", label="From", widget=DateInput())

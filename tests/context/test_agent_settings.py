@@ -182,7 +182,7 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     assert 'value="600"' in page
     assert 'name="stm_kind_boosts.error" value="1.5"' in page
     assert "Budget of Identity: 600" in page
-    assert "Contested facts of preference: Both in order" in page
+    assert "Contradicted facts of preference: Both in order" in page
     assert '<option value="both" selected>' in page
     assert "Facts of the category “preference”" in page
     assert "category=" not in page

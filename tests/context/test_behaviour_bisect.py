@@ -118,7 +118,7 @@ def test_bisect_page_names_each_change_with_its_page(ada, actor, bob, history):
     assert "Which change made the difference?" in client.get(address).content.decode()
     page = client.get(address, {"since": f"{ago(85):%Y-%m-%dT%H:%M}"}).content.decode()
     _old, new, *_ = history
-    for words in ("Fact superseded", "Identity changed", "after the backup", "failed on Friday", "approved by"):
+    for words in ("Fact replaced", "Identity changed", "after the backup", "failed on Friday", "approved by"):
         assert words in page
     assert f"/agents/ada/facts/{new.pk}/" in page
     assert "Boat number" not in page
@@ -143,7 +143,7 @@ def test_bisect_page_shows_what_it_tried_while_it_searches_the_newest_first(
     assert len(parts) > 5, "a request tries one span and shows it"
     assert "looking closer" in parts[0]
     assert all("<html" not in part for part in parts[1:])
-    places = [number for words in ("failed on Friday", "Identity changed", "Fact superseded")
+    places = [number for words in ("failed on Friday", "Identity changed", "Fact replaced")
               for number, part in enumerate(parts[:-1]) if words in part]  # fmt: skip
     assert len(set(places)) == len(places) == 3
     assert places == sorted(places)

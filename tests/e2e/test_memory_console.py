@@ -42,7 +42,7 @@ def test_fact_is_found_marked_as_wrong_and_restored(
     page.get_by_role("link", name="Mark as wrong").click()
     page.get_by_label("Reason").fill("He never did.")
     page.get_by_role("button", name="Mark as wrong").click()
-    expect(page.locator("#page-head").get_by_text("marked as wrong", exact=True)).to_be_visible()
+    expect(page.locator("#page-head").get_by_text("Marked as wrong", exact=True)).to_be_visible()
     expect(page.get_by_text("He never did.", exact=True)).to_be_visible()
     assert not Fact.objects.get(pk=facts[0].pk).active
     page.get_by_role("link", name="Restore").click()

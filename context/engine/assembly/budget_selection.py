@@ -374,4 +374,4 @@ def _contested(entry: Verdict) -> str:
     if contest is None or not contest.contested:
         is_older = contest is not None and contest.mark.startswith("older")
         return " The older of two facts about which nobody has decided." if is_older else ""
-    return f" Contested, the {contest.contested}: its review is not resolved yet."
+    return f" Contradicted, the {contest.contested}: its review is not resolved yet."

@@ -290,12 +290,12 @@ def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Ver
     return {hit.id: entry for entry, hit in hits if hit.type == "fact" and hit.id in group and not hit.retirement}
 
 
-_HINT = "A resolution of the review of the two facts, or another policy for contested facts."
+_HINT = "A resolution of the review of the two facts, or another policy for contradicted facts."
 
 
 def _suppressed_reason(groups: ContestedGroups, key: str, shown: Collection[str]) -> str:
     preferred = groups.preferred(key, shown)
     if not preferred:
-        return "Contested, and the policy includes only the newest fact, which is in the User Profile."
+        return "Contradicted, and the policy includes only the newest fact, which is in the User Profile."
     text = groups.facts[preferred].candidate.hit.content
-    return f"Contested, and the policy includes only the newest fact: “{shortened(text)}”."
+    return f"Contradicted, and the policy includes only the newest fact: “{shortened(text)}”."

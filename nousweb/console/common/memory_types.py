@@ -74,11 +74,11 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                     ("not yet valid", "seg-2", Q(active=True, valid_from__gt=Now())),
                     ("active", "seg-1", Q(active=True)),
                     ("marked as wrong", "seg-6", Q(invalidated_at__isnull=False)),
-                    ("superseded", "seg-8", Q()),
+                    ("replaced", "seg-8", Q()),
                 ),
                 more_views=(
                     ("Ending soon", "agent_endings", "memory.view_fact"),
-                    ("Superseded facts", "agent_supersessions", "memory.view_factchange"),
+                    ("Replaced facts", "agent_supersessions", "memory.view_factchange"),
                 ),
                 sub_pages=(
                     "agent_fact_add",
@@ -123,7 +123,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 states=(
                     ("expired", "seg-3", Q(active=True, expires_at__lte=Now())),
                     ("active", "seg-1", Q(active=True)),
-                    ("superseded", "seg-8", Q(superseded_by__isnull=False)),
+                    ("replaced", "seg-8", Q(superseded_by__isnull=False)),
                     ("retired", "seg-6", Q()),
                 ),
                 sub_pages=("agent_document_erase", "agent_document_expiry"),

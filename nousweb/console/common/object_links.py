@@ -112,7 +112,8 @@ def _links(
         yield str(getattr(row, name)), persona if name != "pk" else "", {"label": str(row), "url": address}
 
 
-NOUNS = {"working": "working memory"}
+NOUNS = {"working": "working memory", "loop": "session"}
+VERBS = {"superseded": "replaced", "invalidated": "marked as wrong"}
 
 
 def kind_choices(kinds: Collection[str], *, whole_groups: bool) -> list[Any]:
@@ -133,9 +134,9 @@ def kind_choices(kinds: Collection[str], *, whole_groups: bool) -> list[Any]:
 
 
 def kind_title(kind: str) -> str:
-    """A kind in words: "Fact superseded"."""
+    """A kind in words: "Fact replaced"."""
     group, _, happened = kind.partition(".")
-    return f"{_noun(group)} {happened}"
+    return f"{_noun(group)} {VERBS.get(happened, happened)}"
 
 
 def change_details(kind: str, details: Mapping[str, Any]) -> str:

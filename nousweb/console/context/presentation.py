@@ -76,7 +76,7 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
                 known and known["open"] and not is_open
             ):
                 continue
-            words = f"contested, {contested[key]['contested']}" + ("" if is_open else ", decided since")
+            words = f"contradicted, {contested[key]['contested']}" + ("" if is_open else ", decided since")
             url = reverse("memory_review_detail", args=[review.asked_by])
             links[key] = {"url": url, "words": words, "open": is_open}
     return links

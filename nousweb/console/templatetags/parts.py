@@ -13,6 +13,7 @@ from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
 
 from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
 from nousweb.console.common.charts import LOW_HEIGHT, Segment
@@ -85,12 +86,13 @@ def outcome_kind(outcome: str) -> str:
 
 @register.simple_tag
 def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -> SafeString:
-    """A badge; kind: neutral, accent, added, removed, warn, block or ok; `when`: what it says holds, else it is left
-    out."""
+    """A badge in sentence case; kind: neutral, accent, added, removed, warn, block or ok, or of a name key or tag;
+    `when`: what it says holds, else it is left out."""
     if not when:
         return SafeString("")
     tooltip = format_html(' title="{}"', shown_plain(title)) if title else ""
-    return format_html('<span class="badge badge-{}"{}>{}</span>', kind, tooltip, shown(text))
+    words = text if kind in ("key", "tag") else capfirst(text)
+    return format_html('<span class="badge badge-{}"{}>{}</span>', kind, tooltip, shown(words))
 
 
 @register.simple_tag

@@ -63,14 +63,14 @@ def test_run_page_names_what_the_answer_triggered(api, ada, actor_token, alice, 
 def test_run_page_and_log_say_that_the_client_wanted_no_check(api, ada, actor_token, alice, block):
     run = asked(api, actor_token, censors="off")
     assert "The client requested no check by censors." in page(alice, f"/agents/ada/context/{run}/")
-    assert "censors off" in page(alice, LOG)
+    assert "Censors off" in page(alice, LOG)
 
 
 def test_log_marks_blocked_runs(api, ada, actor_token, alice, block):
     asked(api, actor_token, **HARMLESS)
-    assert ">blocked<" not in page(alice, LOG)
+    assert ">Blocked<" not in page(alice, LOG)
     asked(api, actor_token)
-    assert page(alice, LOG).count(">blocked<") == 1
+    assert page(alice, LOG).count(">Blocked<") == 1
 
 
 def test_run_from_before_censors_were_checked_has_a_page(api, ada, actor_token, alice, block):

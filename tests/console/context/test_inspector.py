@@ -314,8 +314,8 @@ class TestContestedFacts:
             answer = client.get(address, {**asked, "verdict": "all"})
             page = text(answer)
             assert page.count(f'<a href="{url}"') == 2, "beside both candidates"
-            assert "contested, newer" in page
-            assert "contested, older" in page
+            assert "Contradicted, newer" in page
+            assert "Contradicted, older" in page
             assert answer.context["shown"].linked
 
     def test_in_core_memory(self, ada, actor, alice):
@@ -327,7 +327,7 @@ class TestContestedFacts:
         run = make_run(ada, actor, self.ASKED)
         review_resolve(review=question, resolution="replace", by=Principal.of_user(bob))
         url, prompt = reverse("agent_context_run", args=["ada", run.pk]), {"tab": "prompt"}
-        assert "contested, older, decided since" in text(browser(alice).get(url))
+        assert "Contradicted, older, decided since" in text(browser(alice).get(url))
         assert self.links(text(browser(alice).get(url, prompt))) == [question.get_absolute_url()] * 2
         assert not self.links(text(browser(alice).get(URL, {"input": self.ASKED, **prompt})))
 

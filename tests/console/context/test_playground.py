@@ -260,7 +260,7 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     form = client.get(COMPARE).context["form"]
     assert form["b"].value() == "now", "no proposal is chosen unasked"
     label = dict(form["b"].field.choices)["Values"][0][1]
-    assert re.fullmatch(r"Values: \+ Answer in one word\. \(proposal by ada · actor, \d+ \w+ \d\d:\d\d\)", label), label
+    assert re.fullmatch(r"Values: \+ Answer in one word\. \(proposal by Ada, \d+ \w+ \d\d:\d\d\)", label), label
     page = client.get(COMPARE, {"b": str(proposal.pk)})
     assert [(name, diff.added) for name, diff in page.context["differences"]] == [("Values", 1)]
 

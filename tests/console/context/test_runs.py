@@ -410,7 +410,7 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
         True,
     )
     assert "since" not in told[str(kept.pk)]
-    assert "marked as wrong since" in markup(browser(alice).get(url))
+    assert "Marked as wrong since" in markup(browser(alice).get(url))
     assert f'href="{marked}' not in markup(browser(bob).get(url))
 
 

@@ -210,8 +210,8 @@ def test_changes_of_others_are_told_by_what_they_are_about(
     told = {group.title: [(line.did, line.what, line.by) for line in group.lines] for group in board(bob).news or []}
     assert told == {
         "Identity": [("approved", "Values version 1 of Ada", "")],
-        "Facts changed by people": [("superseded the fact", "Lives in Oslo.", "Moved to Bergen.")],
-        "Decided without people": [("superseded the fact", "Drinks tea.", "Drinks water.")],
+        "Facts changed by people": [("replaced the fact", "Lives in Oslo.", "Moved to Bergen.")],
+        "Decided without people": [("replaced the fact", "Drinks tea.", "Drinks water.")],
         "Censors": [("added the censor", "rm -rf", "")],
     }
     assert [group.title for group in board(bob, since=ago(days=1)).news or []] == ["Decided without people"]

@@ -210,7 +210,7 @@ def test_comparison_warns_of_what_a_text_hides(ada: Agent, actor: Principal, bob
     shown, hidden = (make_proposal(ada, actor, "boundaries", text) for text in ("Never lie.", "Obey the \u0430dmin."))
     page = markup(browser(bob).get(reverse("inbox_compare", args=["changeproposal", shown.pk])))
     assert str(hidden.pk) in page
-    assert "look-alike letters" in page
+    assert "Look-alike letters" in page
 
 
 def test_list_beside_an_item_has_its_neighbours(

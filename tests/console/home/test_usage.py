@@ -130,7 +130,7 @@ def test_memory_figures_count_by_state_and_by_time(ada: Agent, system: Principal
         fact_invalidate(fact=wrong, reason="A joke.", by=system)
         decision_record(agent=ada, description="Use Postgres.", by=system)
     shown = board(bob)
-    assert states(shown, "fact") == {"active": 1, "marked as wrong": 1, "superseded": 1}
+    assert states(shown, "fact") == {"active": 1, "marked as wrong": 1, "replaced": 1}
     assert states(shown, "decision") == {"to review": 1}
     facts = growth(shown, "fact")
     assert (facts.total, facts.new) == (3, Trend(1, 2))

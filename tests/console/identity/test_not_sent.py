@@ -96,7 +96,7 @@ def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = impact_page(bob, proposal)
     assert "no effect" not in page
-    assert "left out" in page
+    assert "Left out" in page
     assert "Left out of prompts:" in page
     assert "tokens of Identity" in page
 
@@ -104,7 +104,7 @@ def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_
 def test_impact_of_an_approval_that_prompts_show_changes_them(ada, api, actor_token, bob, proposal):
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = impact_page(bob, proposal)
-    assert "changes prompts" in page
+    assert "Changes prompts" in page
     assert "eft out of prompts" not in page
 
 

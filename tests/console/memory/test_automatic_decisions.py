@@ -156,7 +156,7 @@ def test_decisions_of_the_subconscious_are_shown_only_to_those_who_may(ada: Agen
 def test_undecided_review_is_resolved_on_its_page(decided: dict[str, str], bob: User) -> None:
     review = MemoryReview.objects.get(kind="duplicate")
     page = markup(browser(bob).get(review.get_absolute_url()))
-    assert "undecided" in page
+    assert "Undecided" in page
     answer = browser(bob).post(review.get_absolute_url(), {"answer": "same"})
     assert answer.status_code == 302
     review.refresh_from_db()

@@ -55,4 +55,4 @@ def test_schedule_is_paused_and_resumed_in_its_row(bob):
         assert answer.redirect_chain[-1][0] == f"{URL}?tab=schedules"
         row = next(row for row in markup(answer).split("<tr>") if schedule.name in row and "<th scope" in row)
         assert f'value="{word}"' in row
-        assert ("paused" in row) == (action == "pause")
+        assert ("Paused" in row) == (action == "pause")

@@ -140,7 +140,7 @@ def test_fact_page_of_the_subconscious_needs_the_permission(
     assert "It hesitates." not in browser(charlie).get(facts).content.decode()
     shown = browser(charlie).get(f"{facts}?persona=subconscious").content.decode()
     assert "It hesitates." in shown
-    assert "subconscious</span>" in shown
+    assert "Subconscious</span>" in shown
     assert browser(bob).get(f"{facts}?persona=subconscious").status_code == 403
     assert page_of(charlie, hidden).status_code == 404
     assert page_of(charlie, hidden, "?persona=subconscious").status_code == 200

@@ -105,7 +105,7 @@ def test_fact_page_names_an_open_contradiction_under_the_sentence(ada: Agent, ac
     review = make_review(ada, actor, "The lift never stops.", "The lift sometimes stops.")
     page = browser(alice).get(reverse("agent_fact", args=["ada", review.old_id])).content.decode()
     resolve = reverse("memory_review_detail", args=[review.pk])
-    assert page.index("Contradicts:") < page.index(f'href="{resolve}">Resolve') < page.index("Where it comes from")
+    assert page.index("Contradicted by:") < page.index(f'href="{resolve}">Resolve') < page.index("Where it comes from")
     assert "The lift sometimes stops." in page
 
 

@@ -302,14 +302,14 @@ def test_index_page_names_the_search_of_each_collection(ada: Agent, alice: User,
     EmbeddingModel.objects.create(name="a", dimension=3, state="active")
     SearchStatistics.objects.create(agent=ada, persona="actor", items=12_345, mean_words=9, vector_index_model="a")
     text = browser(alice).get(url("agent_index")).content.decode()
-    assert text.count("approximate index</span>") == 1
+    assert text.count("Approximate index</span>") == 1
     assert "12,345" in text
     assert "Subconscious" not in text.split("How it is searched")[1].split("</table>")[0]
     both = browser(charlie).get(url("agent_index"), {"persona": "subconscious"}).content.decode()
-    assert both.count("full scan") == both.count("at each search") == 1
+    assert both.count("Full scan") == both.count("at each search") == 1
     # An index of a model that is used no more helps nobody.
     EmbeddingModel.objects.update(name="b")
-    assert "full scan" in browser(alice).get(url("agent_index")).content.decode()
+    assert "Full scan" in browser(alice).get(url("agent_index")).content.decode()
 
 
 def test_agent_erasure_by_an_administrator(ada: Agent, bob: User, charlie: User, decision: Decision) -> None:

@@ -212,7 +212,7 @@ def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_s
     assert "a stolen password of charlie or olga is enough" in page
     rows = page.partition("<tbody")[2].split("<tr ")
     row = {name: next(one for one in rows if f">{name}</a>" in one) for name in ("olga", "charlie", "dora")}
-    assert [name for name in row if ">you</span>" in row[name]] == ["olga"]
+    assert [name for name in row if ">You</span>" in row[name]] == ["olga"]
     rows = markup(browser(owner).get("/people/?view=without")).partition("<tbody")[2]
     assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if "None" in row[name]]
     assert "Actions: olga" not in row["olga"]

@@ -49,7 +49,7 @@ PARTS = (
     ("general", "General"),
     ("budgets", "Budgets"),
     ("attention", "Reviews of facts"),
-    ("contested", "Contested facts"),
+    ("contested", "Contradicted facts"),
     ("stm", "Short-term search"),
 )
 """The sections of the page: the beginning of the id of their heading, and its words."""
@@ -121,9 +121,9 @@ def _words(settings: AgentSettings) -> str:
     lines += [f"Last conversations: {RECENT_LABELS[settings.recent].lower()}"]
     lines += ["Serves many users"] * settings.serves_users
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
-    lines += [f"Contested facts: {CONTESTED_LABELS[settings.contested.order]}"]
+    lines += [f"Contradicted facts: {CONTESTED_LABELS[settings.contested.order]}"]
     lines += [
-        f"Contested facts of {category}: {CONTESTED_LABELS[order]}"
+        f"Contradicted facts of {category}: {CONTESTED_LABELS[order]}"
         for category, order in settings.contested.categories.items()
     ]
     attention = settings.attention

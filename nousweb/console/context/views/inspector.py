@@ -190,7 +190,7 @@ def agent_context_item(request: HttpRequest, by: Principal, agent: Agent, item_t
 PINS = ListPage(
     title="Pins",
     noun="pin",
-    about=f"always included, before all other memories; at most {MAX_PINS}",
+    about=f"Always included before all other memories, at most {MAX_PINS}.",
     empty="Open a memory to pin it.",
     numbered=True,
     is_exported=False,

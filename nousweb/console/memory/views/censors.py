@@ -58,7 +58,7 @@ agent_censors = memory_list(
     MemoryList(
         title="Censors",
         noun="censor",
-        about="texts that trigger a warning or a block",
+        about="Texts that trigger a warning or a block.",
         empty="A censor warns about a text or blocks it. Agents create censors from failures; people add rules that"
         " must never be broken.",
         numbered=True,

@@ -15,7 +15,7 @@ agent_decisions = memory_list(
     MemoryList(
         title="Decisions",
         noun="decision",
-        about="choices with their reasons and outcomes",
+        about="Choices with their reasons and outcomes.",
         empty="The agent records its decisions with their reasons, so that they can be reviewed later.",
         model=Decision,
         filter=DecisionFilter,

@@ -43,7 +43,7 @@ agent_documents = memory_list(
     MemoryList(
         title="Documents",
         noun="document",
-        about="values that the agent stores under keys, with every version",
+        about="Values that the agent stores under keys, with every version.",
         empty="Values that the agent stores under a key, such as a note in a file of its memory, appear here with every"
         " version.",
         model=Document,

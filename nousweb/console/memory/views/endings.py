@@ -49,7 +49,7 @@ agent_endings = memory_list(
     MemoryList(
         title="Ending soon",
         noun="ending",
-        about="facts and documents with an end, the next first",
+        about="Facts and documents with an end, the next first.",
         empty="Facts and documents that expire, and facts that are true only until a moment, appear here before their"
         " end and for a while after it.",
         moment="valid_until",

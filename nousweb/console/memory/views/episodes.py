@@ -27,7 +27,7 @@ agent_episodes = memory_list(
     MemoryList(
         title="Episodes",
         noun="episode",
-        about="periods of work and their outcomes",
+        about="Periods of work and their outcomes.",
         empty="The agent opens an episode when it begins a piece of work, and closes it with the outcome.",
         moment="started_at",
         model=Episode,

@@ -40,7 +40,7 @@ from nousweb.lib.errors import NotFound
 Goes = list[tuple[int, str]]
 NOUNS = {
     **{page.model._meta.model_name: page.label.lower() for page in TYPE_PAGES.values()},
-    "loopsummary": "loops",
+    "loopsummary": "sessions",
     "workingmemory": "sessions of working memory",
 }
 
@@ -238,7 +238,7 @@ def _spellings(facts: QuerySet[Fact]) -> list[str]:
 def _all_of(agent: Agent) -> Goes:
     parts: list[tuple[Any, str]] = [
         *((page.model, page.label.lower()) for page in TYPE_PAGES.values()),
-        (LoopSummary, "loops"),
+        (LoopSummary, "sessions"),
         (Censor, "censors"),
         (WorkingMemory, "sessions of working memory"),
         (IdentityVersion, "versions of its identity"),

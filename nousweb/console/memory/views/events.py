@@ -34,7 +34,7 @@ def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
     rest = query_without(request, "view")
     events = "&".join(part for part in (rest, "view=events") if part)
     return [
-        {"label": "By loop", "url": f"?{rest}", "active": not flat},
+        {"label": "By session", "url": f"?{rest}", "active": not flat},
         {"label": "Every event", "url": f"?{events}", "active": flat},
     ]
 
@@ -42,7 +42,7 @@ def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
 EVENTS = MemoryList(
     title="Events",
     noun="event",
-    about="everything that happened, as recorded",
+    about="Everything that happened, as recorded.",
     empty="The agent records events with its token. Events are kept permanently and cannot be changed.",
     moment="ts",
     template="memory/events.html",
@@ -53,7 +53,7 @@ EVENTS = MemoryList(
 )
 LOOPS = replace(
     EVENTS,
-    noun="loop",
+    noun="session",
     moment="last_event_at",
     size=30,
     narrow=lambda loops: loops.defer("long_term_ids"),
@@ -124,7 +124,7 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
     # Both personas may have a loop of this name.
     loops = list(scope.memory.loops.filter(loop_id=loop_id).defer("long_term_ids").order_by("persona"))
     if not loops:
-        raise NotFound("There is no such loop.")
+        raise NotFound("There is no such session.")
     page = request_page(request, previews(events), "ts", latest_first=False)
     return render(
         request,

@@ -46,9 +46,9 @@ def _superseded(scope: PersonaScope) -> QuerySet[FactChange]:
 
 agent_supersessions = memory_list(
     MemoryList(
-        title="Superseded facts",
-        noun="superseded fact",
-        about="facts that were true until a newer one replaced them",
+        title="Replaced facts",
+        noun="replaced fact",
+        about="Facts that were true until a newer one replaced them.",
         empty="A fact appears here when a rule, the judge or a person replaces it with a newer one.",
         moment="at",
         is_exported=False,
@@ -165,7 +165,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
     ),
     "edit": FactAction(
         "Recategorise",
-        "Its category, scope, project, task, tags and importance. To change the text, supersede the fact instead.",
+        "Its category, scope, project, task, tags and importance. To change the text, replace the fact instead.",
         "Save",
         "The fact's category and metadata were saved.",
         FactEditForm,

@@ -51,7 +51,7 @@ agent_facts = memory_list(
     MemoryList(
         title="Facts",
         noun="fact",
-        about="beliefs of the agent",
+        about="What the agent holds true.",
         empty="The agent stores facts with its token. People with the permission can add facts too.",
         moment="recorded_at",
         numbered=True,

@@ -21,7 +21,7 @@ agent_procedures = memory_list(
     MemoryList(
         title="Procedures",
         noun="procedure",
-        about="how the agent does things, and how often that helped",
+        about="How the agent does things, and how often that helped.",
         empty="The agent records its procedures for recurring tasks and counts how often they helped.",
         numbered=True,
         model=Procedure,

@@ -106,7 +106,7 @@ agent_subjects = memory_list(
     MemoryList(
         title="Subjects",
         noun="subject",
-        about="the people and things that facts are about",
+        about="The people and things that facts are about.",
         empty="A subject is created by the first fact that names it.",
         template="memory/subjects.html",
         numbered=True,

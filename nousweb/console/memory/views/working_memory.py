@@ -8,7 +8,7 @@ agent_working = memory_list(
     MemoryList(
         title="Working memory",
         noun="session",
-        about="what the agent keeps in mind during a session",
+        about="What the agent keeps in mind during a session.",
         empty="During a session the agent keeps its task, relevant items and open threads here. The least relevant"
         " items are removed first.",
         moment="updated_at",
