@@ -117,12 +117,13 @@ class StepState:
 @dataclass(frozen=True, slots=True)
 class TourPanel:
     """The panel of the guided demo; `next` is None when everything is done that this person may do;
-    `is_here`: its page is the one that is shown."""
+    `is_here`: its page is the one that is shown; `is_whole`: the panel is more than a line, as on Home."""
 
     steps: tuple[StepState, ...]
     next: StepState | None
     url: str
     is_here: bool
+    is_whole: bool
 
     @property
     def barred(self) -> bool:
@@ -147,4 +148,4 @@ def tour_panel(by: Principal, agents: list[Agent], request: HttpRequest) -> Tour
     url = following.step.place(by, agent) if following else ""
     place = urlsplit(url)
     is_here = place.path == request.path and QueryDict(place.query).dict().items() <= request.GET.dict().items()
-    return TourPanel(tuple(states), following, url, is_here)
+    return TourPanel(tuple(states), following, url, is_here, request.path == reverse("home"))
