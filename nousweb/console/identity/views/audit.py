@@ -1,8 +1,9 @@
 """The audit trail: who did what to what, before and after."""
 
 import json
+import re
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet, TextField
@@ -10,6 +11,7 @@ from django.db.models.functions import Cast, Coalesce, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.utils.text import Truncator
+from django.utils.timezone import localtime
 
 from context.expectations.services import personas_of
 from context.models import VIEW_RUN, ContextRun
@@ -18,7 +20,8 @@ from identity.policy.changes import KIND_OF_ACTION, audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors.filters import AuditFilter
-from memory.models import Censor
+from identity.services.seals.export import sealed_until
+from memory.models import Censor, Event
 from nousweb.console.common import (
     PAGE_SIZE,
     ListExport,
@@ -30,12 +33,13 @@ from nousweb.console.common import (
     object_url,
     page,
 )
+from nousweb.console.templatetags.console import day
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.textdiff import diff_texts
 
-VIEW = "identity.view_auditevent"
+VIEW, VIEW_EVENT = "identity.view_auditevent", "memory.view_event"
 LIST = ListPage(
     title="Audit trail", noun="record", empty="Every change by people and agents is recorded here permanently."
 )
@@ -70,6 +74,7 @@ SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "reques
 """What an address asks for that the system's own records may be, which are left out otherwise."""
 DAY = timedelta(days=1)
 INPUT_CHARACTERS = 120
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+(?:Z|[+-]\d\d:\d\d)$")
 MANY = 1_000
 """Records of the system up to which their number is told."""
 
@@ -92,6 +97,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     context |= {
         "rows": _joined(page.rows),
         "chosen": _chosen(request.GET, page.rows),
+        "sealed": sealed_until(),
         "system": _switch(found.results, request.GET, shown=shows_system),
     }
     return render(request, "identity/audit.html", context)
@@ -107,17 +113,25 @@ def _choice(action: str) -> str:
 
 
 def _label(rows: Sequence[Any], by: Principal) -> None:
-    """Give each record its `label`: that of its object, without the author again; of a run, its input, if `by` may
-    read it. At most one query."""
-    keys = [row.object_id for row in rows if row.object_type == ContextRun._meta.model_name]
-    inputs: dict[str, str] = {}
-    if keys and by.may(VIEW_RUN):
-        runs = for_visible_agents(ContextRun.objects.filter(pk__in=keys, persona__in=personas_of(by)), by)
-        inputs = {str(pk): text for pk, text in runs.values_list("pk", "input") if text.strip()}
+    """Give each record its `phrase` and its `label`: that of its object, without the author again; of a run its input,
+    and of an event its content, if `by` may read it. At most two queries."""
+    texts: dict[str, str] = {}
+    events = Event.objects.exclude(long_term__quarantined=True)
+    sources: tuple[tuple[QuerySet[Any], str, str], ...] = (
+        (ContextRun.objects.all(), "input", VIEW_RUN),
+        (events, "content", VIEW_EVENT),
+    )
+    for source, column, permission in sources:
+        keys = [row.object_id for row in rows if row.object_type == source.model._meta.model_name]
+        if keys and by.may(permission):
+            found = for_visible_agents(source.filter(pk__in=keys, persona__in=personas_of(by)), by)
+            texts |= {str(pk): text for pk, text in found.values_list("pk", column) if text.strip()}
     for row in rows:
-        row.label = row.object_label.partition(", proposed by ")[0]
-        if row.object_id in inputs:
-            row.label = f"“{Truncator(' '.join(inputs[row.object_id].split())).chars(INPUT_CHARACTERS)}”"
+        row.phrase = audit_phrase(row.action)
+        row.label = re.sub(r"^loop ", "session ", row.object_label.partition(", proposed by ")[0])
+        if row.object_id in texts:
+            row.label = f"“{Truncator(' '.join(texts[row.object_id].split())).chars(INPUT_CHARACTERS)}”"
+            row.phrase = row.phrase.replace("recorded events of", "recorded")
 
 
 def _joined(rows: Sequence[Any]) -> list[Any]:
@@ -146,12 +160,12 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         row.every = [row, *row.more]
         people = {each.author_name for each in row.every}
         row.who = author_words(row) if len(people) == 1 else f"{len(people)} people"
-        row.verb, row.times = audit_phrase(row.action), ""
+        row.verb, row.times = row.phrase, ""
         if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
             row.verb, row.times = _one_verb([each.action for each in row.every]), _times(len(row.every))
         for each in row.every:
             who = author_words(each) if len(people) > 1 else ""
-            each.told = f"{who} {audit_phrase(each.action)}".strip()
+            each.told = f"{who} {each.phrase}".strip()
         row.follows, before = before == (row.day, row.who), (row.day, row.who)
     return joined
 
@@ -192,12 +206,11 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
     small = AuditEvent.objects.filter(pk__in=[row.pk for row in rows if row.shows_states(by)]).alias(size=size)
     edits = small.filter(size__lt=EDIT_CHARACTERS).values_list("pk", "before", "after")
     states = {pk: (before, after) for pk, before, after in edits}
-    told = {pk: _edit(before, after) for pk, (before, after) in states.items()}
     checks: dict[int, dict[str, Any]] = {
         row.pk: states[row.pk][1] or {} for row in rows if row.action == TRIGGERED and row.pk in states
     }
     for row in rows:
-        row.edit = told.get(row.pk, "")
+        row.edit = _edit(*states.get(row.pk, ("", "")), row.phrase.split())
         row.failed = row.action == "context.outcome" and row.edit.endswith(ContextRun.Outcome.FAILURE)
     if checks and by.may(VIEW_CENSOR):
         ids = {pk for after in checks.values() for pk in after.get("censors", [])}
@@ -206,20 +219,30 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
         for row in rows:
             check = checks.get(row.pk, {})
             if shown := [f"“{names[pk]}”" for pk in check.get("censors", []) if pk in names]:
-                row.edit = f"{', '.join(shown)}, {VERDICTS.get(check['verdict'], check['verdict'])}"
+                row.phrase, row.label = f"triggered the censor{'s' * (len(shown) > 1)}", ", ".join(shown)
+                row.edit = VERDICTS.get(check["verdict"], check["verdict"])
+                row.failed = check["verdict"] == "block"
 
 
-def _edit(before: Any, after: Any) -> str:
-    """The values that an edit replaced: "kind: other → system"."""
+def _edit(before: Any, after: Any, told: Sequence[str] = ()) -> str:
+    """The values that an edit replaced, without what the words `told` say already: "kind: other → system"."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return ""
-    pairs = {name: (_text(old), _text(after[name])) for name, old in before.items() if name in after}
-    changed = [(name, pair) for name, pair in pairs.items() if pair[0] != pair[1]]
+    pairs = {name: (_short(old), _short(after[name])) for name, old in before.items() if name in after}
+    changed = [(name, pair) for name, pair in pairs.items() if pair[0] != pair[1] and pair[1] not in told]
     if any(len(text) > VALUE_CHARACTERS or "\n" in text for _, pair in changed for text in pair):
         return ""
-    return ", ".join(
-        f"{name.replace('_', ' ')}: {f'{old} → ' if old else ''}{new or 'none'}" for name, (old, new) in changed
-    )
+    names = {name: "" if name in told else f"{name.replace('_', ' ')}: " for name, _ in changed}
+    return ", ".join(f"{names[name]}{f'{old} → ' if old else ''}{new or 'none'}" for name, (old, new) in changed)
+
+
+def _short(value: Any) -> str:
+    """A value in words, a moment as its day and time."""
+    text = _text(value)
+    if not MOMENT.match(text):
+        return text
+    at = localtime(datetime.fromisoformat(text))
+    return f"{day(at)} {at:%H:%M}"
 
 
 def _author(row: AuditEvent) -> tuple[str, str]:
@@ -233,11 +256,11 @@ def _switch(events: QuerySet[AuditEvent], query: QueryDict, *, shown: bool) -> d
         changed.pop(name, None)
     if shown:
         hides = query.get("system") and not any(query.get(name) for name in SEEKS if name != "system")
-        return {"label": "Hide system records", "url": f"?{changed.urlencode()}"} if hides else None
+        return {"url": f"?{changed.urlencode()}", "is_on": "true"} if hides else None
     number = events.filter(author_kind=SYSTEM).order_by()[: MANY + 1].count()
     changed["system"] = "1"
-    label = f"Show {f'over {MANY:,}' if number > MANY else number} system records"
-    return {"label": label, "url": f"?{changed.urlencode()}"} if number else None
+    said = f"{MANY:,}+" if number > MANY else str(number)
+    return {"number": said, "url": f"?{changed.urlencode()}", "is_on": "false"} if number else None
 
 
 @page(VIEW)
