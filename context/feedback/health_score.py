@@ -192,6 +192,11 @@ class DayHealth:
     found: frozenset[str] | None = None
 
 
+def whole_score(score: float) -> int:
+    """A score as a whole number, which is 100 only where nothing was found."""
+    return min(round(score), 99) if score < 100 else 100
+
+
 def health_by_day(view: PersonaMemory) -> dict[date, DayHealth]:
     """The health of past days that was kept, as it was when the worker counted it."""
     kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=len(view.personas) > 1)

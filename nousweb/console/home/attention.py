@@ -1,6 +1,6 @@
 """What needs a person on Home: items that wait for a decision, and what failed, each with its remedy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -19,12 +19,12 @@ from memory.models import Job, MemoryReview
 from nousweb.console.home.board_rows import board_query, moment_read
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.item_titles import ItemTitle, review_title
-from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
+from nousweb.console.inbox.proposal_items import APPLIED, ProposalItem, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
 
-ITEMS_SHOWN = 8
+ITEMS_SHOWN = 4
 FAILURES_READ = 100
 WEBHOOKS_SHOWN = 3
 QUESTION_CHARACTERS = 90
@@ -45,6 +45,7 @@ class WaitingItem:
     members: int
     compare: str
     alike: str
+    badges: Sequence[Mapping[str, str]] = ()
 
     @property
     def when(self) -> tuple[str, datetime]:
@@ -67,7 +68,9 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
         rows.append(
             WaitingItem(
                 title=item.change if isinstance(item, ProposalItem) else review_title(item),
-                kind=_kind(item),
+                kind=item.get_kind_display()
+                if isinstance(item, MemoryReview)
+                else Section(item.proposal.section).label,
                 agent=owner.agent.name,
                 risk=entry.risk,
                 at=entry.created_at,
@@ -75,6 +78,7 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
                 members=entry.members,
                 compare=reverse("inbox_compare", args=[entry.type, entry.id]) if entry.has_rivals else "",
                 alike=InboxFilter(alike=entry.alike).url() if not entry.has_rivals and entry.members > 1 else "",
+                badges=[APPLIED] if isinstance(item, ProposalItem) and item.is_applied else [],
             )
         )
     total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.count()
@@ -95,13 +99,6 @@ def _items(entries: Sequence[InboxEntry]) -> dict[UUID, ProposalItem | MemoryRev
     )
     items: dict[UUID, ProposalItem | MemoryReview] = {row.pk: ProposalItem(row) for row in proposals}
     return items | {row.pk: row for row in reviews}
-
-
-def _kind(item: ProposalItem | MemoryReview) -> str:
-    if isinstance(item, MemoryReview):
-        return item.get_kind_display()
-    applied = item.proposal.status == ChangeProposal.Status.APPLIED
-    return f"{Section(item.proposal.section).label}{', applied' if applied else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ GROUPS: dict[str, tuple[str, tuple[str, ...], Q]] = {
 
 @dataclass(frozen=True, slots=True)
 class NewsLine:
-    """One change as a sentence: who, did, and the object, which links to `url`; `by` is what replaced it."""
+    """One change as a sentence: who, did, and the object, which links to `url`; `by` is what replaced it, and `of`
+    the agent where the object does not say it."""
 
     who: str
     did: str
@@ -48,6 +49,7 @@ class NewsLine:
     by: str
     at: datetime
     url: str
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,10 @@ def _url(group: str, since: datetime) -> str:
 
 def _line(row: tuple[Any, ...]) -> NewsLine:
     _, key, at, *who, action, what, agent, newer = row
-    of = f" of {agent}" if agent and action.startswith(("proposal.", "identity.")) else ""
+    of = agent if agent and action.startswith(("proposal.", "identity.")) else ""
     replaced = _short(newer) if action in _REPLACED and newer and newer != what else ""
     url = reverse("audit_event", args=[key])
-    return NewsLine(author_words(*who), audit_phrase(action), f"{_short(what)}{of}", replaced, moment_read(at), url)
+    return NewsLine(author_words(*who), audit_phrase(action), _short(what), replaced, moment_read(at), url, of)
 
 
 def _short(words: str) -> str:

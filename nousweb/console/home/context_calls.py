@@ -249,18 +249,18 @@ def _compares(calls: Trend) -> bool:
 def _figures(trends: dict[str, Trend], *, compares: bool) -> list[Figure]:
     """The figures of a period; with trends only where both periods have calls enough for them."""
 
-    def figure(label: str, key: str, unit: str, about: str = "", sign: str = "") -> Figure:
+    def figure(label: str, key: str, unit: str, about: str = "", sign: str = "", good: str = "") -> Figure:
         now, trend = trends[key].now, trends[key] if compares else None
         value = "–" if now is None else f"{about}{now:,.0f}{sign}"
-        return Figure(label, value, unit, trend=trend, key=key)
+        return Figure(label, value, unit, trend=trend, key=key, good=good)
 
     return [
         figure("Prompts", "calls", ""),
         figure("Mean prompt", "tokens", "tokens", "≈ "),
-        figure("95th percentile of time", "p95", "ms"),
+        figure("95th percentile of time", "p95", "ms", good="↓"),
         figure("Answers reported", "answered", "of prompts", sign=" %"),
-        figure("Referenced in answers", "referenced", "of tokens", sign=" %"),
-        figure("Reported success", "success", "of reported", sign=" %"),
+        figure("Referenced in answers", "referenced", "of tokens", sign=" %", good="↑"),
+        figure("Reported success", "success", "of reported", sign=" %", good="↑"),
     ]
 
 

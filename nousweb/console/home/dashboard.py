@@ -38,11 +38,14 @@ from nousweb.console.home.recent_prompts import (
     BY_DAY,
     FAILED,
     RECENT,
+    SCORES,
+    STANDING,
     FailedPrompt,
     RecentPrompts,
     daily_figures,
     failed_prompts,
     recent_prompts,
+    standing_figures,
 )
 from nousweb.console.home.system_health import (
     JUDGE_CALLS,
@@ -60,6 +63,7 @@ from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import CachedQuery
 
 VIEW_AGENT, VIEW_AUDIT, VIEW_RUN = "identity.view_agent", "identity.view_auditevent", "context.view_contextrun"
+VIEW_FACT = "memory.view_fact"
 VIEW_INDEX, VIEW_JOB = "memory.view_searchitem", "memory.view_job"
 SEEN = (VIEW_AGENT, VIEW_AUDIT, VIEW_RUN, VIEW_INDEX, VIEW_JOB, VIEW_EXPECTATION, MANAGE, *VIEW_RIGHTS.values())
 """What somebody sees who can say that all is well."""
@@ -148,6 +152,8 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
+    "standing": (VIEW_EXPECTATION, STANDING),
+    "scores": (VIEW_FACT, SCORES),
     "jobs": (VIEW_JOB, DEAD_JOBS),
     "webhooks": (MANAGE, FAILING_WEBHOOKS),
 }
@@ -186,6 +192,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         failing("Jobs", job_failures(rows["jobs"]), "No job failed permanently.")
     if "webhooks" in rows:
         failing("Webhooks", webhook_failures(rows["webhooks"]), "No webhook fails.")
+    figures = daily_figures(rows.get("days", []))
     is_new = bool(prompts and not prompts.now and not prompts.before and _is_empty(by))
     return Dashboard(
         since=since,
@@ -199,7 +206,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,
         prompts=prompts,
         failed_prompts=failed_prompts(rows.get("failed", [])),
-        figures=daily_figures(rows.get("days", [])),
+        figures=[*figures, *standing_figures(rows.get("standing", []), rows.get("scores", []))] if figures else [],
         is_new=is_new,
         first=Agent.objects.visible_to(by).first() if is_new else None,
     )

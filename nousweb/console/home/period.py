@@ -15,6 +15,8 @@ CHOICES = {1: "24 hours", 7: "7 days", 14: "14 days", 30: "30 days", 90: "90 day
 DEFAULT_DAYS = 14
 ENOUGH = 5
 """Prompts of a period from which it is compared with another."""
+CLEAR = 5
+"""Percent or points from which a change is called better or worse."""
 LEAST_POINTS = 3
 """Of fewer values than this no chart is drawn."""
 
@@ -139,7 +141,7 @@ class Trend:
         return self.before is not None and (self.points or self.before >= ENOUGH)
 
     @property
-    def _move(self) -> int | None:
+    def move(self) -> int | None:
         """The change in percent or in points; None if there is nothing to compare with."""
         if self.now is None or self.before is None or (not self.before and not self.points):
             return None
@@ -149,7 +151,7 @@ class Trend:
     @property
     def arrow(self) -> str:
         """The direction of the change; empty for less than half a percent or point."""
-        if self.now is None or self.before is None or self.now == self.before or self._move == 0:
+        if self.now is None or self.before is None or self.now == self.before or self.move == 0:
             return ""
         return "↑" if self.now > self.before else "↓"
 
@@ -161,7 +163,7 @@ class Trend:
         if not self.arrow:
             return "unchanged"
         before = f"{round(self.before, 1):,g}" if self.before < 10 else f"{round(self.before):,}"
-        move = self._move
+        move = self.move
         if self.points:
             return f"{move} point{'' if move == 1 else 's'} from {before} %"
         # A percentage of thousands says nothing, nor does one of a few.
@@ -170,19 +172,20 @@ class Trend:
 
     def sentence(self, than: str, *, less: str = "less") -> str:
         """The change as the rest of a sentence: "12 % more than the 14 days before"; "" where nothing is told."""
-        if self._move is None or not self.tells or self._move >= 1_000:
+        if self.move is None or not self.tells or self.move >= 1_000:
             return ""
         if not self.arrow:
             return f"about as {'many' if less == 'fewer' else 'much'} as in {than}"
-        unit = f"point{'' if self._move == 1 else 's'}" if self.points else "%"
-        return f"{self._move} {unit} {'more' if self.arrow == '↑' else less} than in {than}"
+        unit = f"point{'' if self.move == 1 else 's'}" if self.points else "%"
+        return f"{self.move} {unit} {'more' if self.arrow == '↑' else less} than in {than}"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A figure of a period: its `value` and `unit`, its trend, and its value of each hour or day, the last under way;
     None where nothing was measured, and of each how much is `failed`. `of` is the unit of the values, and `key` names
-    the chart of a figure that has one."""
+    the chart of a figure that has one, `url` the page of another. `note` stands in the place of a trend, of which
+    `good` is the direction that improves."""
 
     label: str
     value: str
@@ -192,3 +195,13 @@ class Figure:
     trend: Trend | None = None
     failed: Sequence[int] = ()
     key: str = ""
+    url: str = ""
+    note: str = ""
+    good: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Whether a clear change is "better" or "worse"; "" where neither is said."""
+        if not self.trend or not self.good or (self.trend.move or 0) < CLEAR:
+            return ""
+        return "better" if self.trend.arrow == self.good else "worse"

@@ -1,17 +1,21 @@
 """How many prompts the last week had, those that failed, and the figures of each of the last 14 days."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet, Sum, Value
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Value
 from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
 
-from context.models import ContextRun
+from context.feedback.figure_snapshots import HEALTH_BY_DAY
+from context.feedback.health_score import whole_score
+from context.models import ContextRun, ExpectationResult, FigureSnapshot
+from identity.models import Persona
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, Figure, Period, Trend
 from nousweb.console.home.system_health import HealthCheck
+from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
@@ -111,7 +115,7 @@ def daily_figures(rows: Rows) -> list[Figure]:
             _succeeded(prompts, ended, succeeded),
             [(name, day[0]) for name, day in zip(names, now, strict=True)],
             trend=Trend(prompts, prompts_before) if compares else None,
-            failed=[day[2] - day[3] for day in now],
+            failed=[day[2] - day[3] for day in now] if succeeded < ended else (),
             key="success",
         ),
         Figure(
@@ -130,6 +134,49 @@ def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
     """The share of successes among the reported outcomes in words; "" for none."""
     of = "" if ended == prompts else f" of {ended:,} reported"
     return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
+
+
+STANDING = board_query(
+    lambda sight: (
+        for_visible_agents(ExpectationResult.objects.filter(is_current=True, expectation__active=True), sight)
+        .filter(persona__in=sight.personas)
+        .order_by()
+        .values_list(Value("standing"))
+        .annotate(
+            hold=Count("id", filter=Q(state=ExpectationResult.State.PASSED)), of=Count("id"), last=Max("checked_at"),
+            slug=Min("agent__slug"), slugs=Count("agent", distinct=True),
+        )
+        .values_list("hold", "of", "last", "slug", "slugs")
+    )
+)  # fmt: skip
+SCORES = board_query(
+    lambda sight: (
+        for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
+        .order_by("agent")
+        .values_list("agent__slug", "value")[:2]
+    )
+)
+
+
+def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
+    """How many expectations hold, and the last kept score of the memory of a single agent, from the rows of STANDING
+    and SCORES; none of what was never checked."""
+    figures = []
+    for hold, of, last, slug, slugs in (row for row in standing if row[1]):
+        url = reverse("agent_expectations", args=[slug]) if slugs == 1 else reverse("agents")
+        note = f"Last checked {clock_or_day(moment_read(last))}"
+        figures.append(Figure("Expectations", f"{hold:,}", f"of {of:,} hold", url=url, note=note))
+    if len(scores) == 1:
+        slug, days = scores[0]
+        drawn = [(day, one[0] if isinstance(one, list) else one) for day, one in sorted(days.items())[-DEFAULT_DAYS:]]
+        (first, before), (_, now) = drawn[0], drawn[-1]
+        moved = whole_score(now) - whole_score(before)
+        since = date.fromisoformat(first)
+        change = f"{abs(moved)} point{'' if abs(moved) == 1 else 's'} {'higher' if moved > 0 else 'lower'} than"
+        note = f"{change if moved else 'As'} on {since.day} {since:%b}" if len(drawn) > 1 else "Counted today"
+        url = reverse("agent_health", args=[slug])
+        figures.append(Figure("Memory health", f"{whole_score(now)}", "of 100", url=url, note=note))
+    return figures
 
 
 FAILED_SHOWN = 5
@@ -152,7 +199,7 @@ FAILED = board_query(_failed, "now", "fortnight")
 
 @dataclass(frozen=True, slots=True)
 class FailedPrompt:
-    """A prompt whose task failed, as was reported, or that lacked a section (`why`)."""
+    """A prompt whose task failed, as was reported, or that lacked a section (`why`: how it failed else)."""
 
     question: str
     agent: str
@@ -167,7 +214,7 @@ def failed_prompts(rows: Rows) -> list[FailedPrompt]:
         FailedPrompt(
             question,
             name,
-            "Task failed" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
+            "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
             moment_read(at),
             reverse("agent_context_run", args=[slug, key]),
         )

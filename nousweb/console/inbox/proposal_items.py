@@ -30,6 +30,7 @@ WARNING_WORDS = {
     "mixed_direction": "mixed directions",
     "hidden_character": "hidden characters",
 }
+APPLIED = {"kind": "neutral", "text": "Applied", "title": "The agent made this change itself, within its guardrails"}
 RISK_MEANING = {
     Risk.LOW: "An agent may change this itself once a day; people look the change over afterwards.",
     Risk.MEDIUM: "It changes the agent's way of working; a person decides.",
@@ -77,6 +78,11 @@ class ProposalItem:
     @property
     def is_pending(self) -> bool:
         return self.proposal.status == Status.PENDING
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the agent made it itself, and people look it over."""
+        return self.proposal.status == Status.APPLIED
 
     @property
     def expired(self) -> bool:
@@ -214,7 +220,7 @@ def with_shortfalls(items: list[ProposalItem], by: Principal) -> list[ProposalIt
 
 def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
     """The row of a proposal."""
-    proposal, badges = item.proposal, []
+    proposal, badges = item.proposal, [APPLIED] if item.is_applied else []
     if item.merged is not None:
         title = "The section has changed since then, in other lines"
         badges.append({"kind": "accent", "text": "merges cleanly", "title": title})
@@ -239,7 +245,7 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         title=item.change,
         agent=proposal.agent.name,
         author=author_words(proposal),
-        kind=f"{proposal.get_section_display()}{', applied' if proposal.status == Status.APPLIED else ''}",
+        kind=proposal.get_section_display(),
         answers=["keep"] if not item.is_pending else ["reject"] if item.must_open else ["approve", "reject"],
         reason=proposal.reason,
         outcome="" if proposal.status in ChangeProposal.WAITING else proposal.get_status_display(),

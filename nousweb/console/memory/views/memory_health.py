@@ -27,6 +27,7 @@ from context.feedback.health_score import (
     ledger,
     ledger_rows,
     memory_health,
+    whole_score,
 )
 from context.models import VIEW_RUN
 from memory.models import Fact, ItemType, MemoryReview
@@ -97,22 +98,17 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         request,
         scope,
         health=health,
-        score=_whole(health.score or 0),
+        score=whole_score(health.score or 0),
         problems=problems,
         listed=min(sum(one.number for one in problems), health.facts),
         has_since=any(one.since for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
-        lost=100 - _whole(health.score or 0),
+        lost=100 - whole_score(health.score or 0),
         segments=stacked_bar(parts, width=1000, height=12, capacity=100),
         trend=_trend(days),
     )
     return render(request, "memory/memory_health.html", context)
-
-
-def _whole(score: float) -> int:
-    """A score as a whole number, which is 100 only where nothing was found."""
-    return min(round(score), 99) if score < 100 else 100
 
 
 def _since(days: dict[date, DayHealth], key: str) -> str:
@@ -136,7 +132,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     drawn = [day for day in days if day in known]
     if len(drawn) < LEAST_POINTS:
         return None
-    scores = {day: _whole(known[day].score) for day in drawn}
+    scores = {day: whole_score(known[day].score) for day in drawn}
     points = [
         ChartPoint(
             f"{day:%a} {day.day} {day:%b}",
