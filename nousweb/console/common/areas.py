@@ -14,9 +14,9 @@ OWNERS, ADMINS = "owners", "admins"
 class AreaPage:
     """A page of an area: its label, URL name and right.
 
-    `is_rare`: it stands in the menu "More". `views` are other pages that are reached from it, as (label, URL name,
-    right), itself first. `parts` are parts of it, as (label, query, right). `words` are other names that a person may
-    look for.
+    `is_rare`: it stands in the menu "More"; `is_apart`: it has no tab, since other pages lead to it. `views` are other
+    pages that are reached from it, as (label, URL name, right), itself first. `parts` are parts of it, as (label,
+    query, right). `words` are other names that a person may look for.
     """
 
     label: str
@@ -26,6 +26,7 @@ class AreaPage:
     parts: tuple[memory_types.Page, ...] = ()
     words: str = ""
     is_rare: bool = False
+    is_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Area:
 def _memory_page(one: TypePages) -> AreaPage:
     label, name, right = one.label, one.list_page, one.permission
     views = ((f"All {label.lower()}", name, right), *one.more_views) if one.more_views else ()
-    return AreaPage(label, name, right, views=views, is_rare=one.is_rare)
+    return AreaPage(label, name, right, views=views)
 
 
 VIEW_INDEX, VIEW_FACT = "memory.view_searchitem", "memory.view_fact"
@@ -104,7 +105,23 @@ AREAS: tuple[Area, ...] = (
         (
             _TYPES["fact"],
             AreaPage("Subjects", "agent_subjects", VIEW_FACT, words="entities people things"),
-            *(page for key, page in _TYPES.items() if key != "fact" and not page.is_rare),
+            *(page for key, page in _TYPES.items() if key != "fact"),
+            AreaPage("Censors", "agent_censors", "memory.view_censor", words="rules guard block", is_rare=True),
+            AreaPage(
+                "Working memory",
+                "agent_working",
+                "memory.view_workingmemory",
+                words="session scratch",
+                is_rare=True,
+            ),
+            AreaPage("Search", "agent_search", VIEW_INDEX, words="find recall", is_apart=True),
+            AreaPage("Users", "agent_users", "memory.manage_user", words="assign owner tenants", is_rare=True),
+        ),
+        of_agent=True,
+    ),
+    Area(
+        "Health",
+        (
             AreaPage(
                 "Health",
                 "agent_health",
@@ -115,17 +132,6 @@ AREAS: tuple[Area, ...] = (
                     ("Search index", "agent_index", VIEW_INDEX),
                 ),
             ),
-            *(page for page in _TYPES.values() if page.is_rare),
-            AreaPage("Censors", "agent_censors", "memory.view_censor", words="rules guard block", is_rare=True),
-            AreaPage(
-                "Working memory",
-                "agent_working",
-                "memory.view_workingmemory",
-                words="session scratch",
-                is_rare=True,
-            ),
-            AreaPage("Search", "agent_search", VIEW_INDEX, words="find recall", is_rare=True),
-            AreaPage("Users", "agent_users", "memory.manage_user", words="assign owner tenants", is_rare=True),
         ),
         of_agent=True,
     ),

@@ -29,8 +29,7 @@ class TypePages:
     """A type of memory in the console; `label` is its plural.
 
     `recorded` names the column by which the home page says when a row came to be known. `more_views` are other lists of
-    the same. `sub_pages` are the addresses below the list, beside that of one memory. `is_rare`: its tab stands in the
-    menu "More".
+    the same. `sub_pages` are the addresses below the list, beside that of one memory.
     """
 
     key: ItemType
@@ -39,7 +38,6 @@ class TypePages:
     states: tuple[State, ...] = DEFAULT_STATES
     more_views: tuple[Page, ...] = ()
     sub_pages: tuple[str, ...] = ()
-    is_rare: bool = False
 
     @property
     def model(self) -> type[Model]:
@@ -90,12 +88,15 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 ),
             ),
             TypePages(
-                ItemType.EVENT,
-                "Events",
-                recorded="recorded_at",
-                states=(("kept", "seg-1", Q()),),
-                sub_pages=("agent_loop",),
+                ItemType.DECISION,
+                "Decisions",
+                states=(
+                    ("hidden", "seg-8", Q(active=False)),
+                    ("to review", "seg-3", Q(reviewed_at__isnull=True)),
+                    ("reviewed", "seg-1", Q()),
+                ),
             ),
+            TypePages(ItemType.PROCEDURE, "Procedures", sub_pages=("agent_procedure_edit",)),
             TypePages(
                 ItemType.EPISODE,
                 "Episodes",
@@ -107,16 +108,12 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 ),
             ),
             TypePages(
-                ItemType.DECISION,
-                "Decisions",
-                is_rare=True,
-                states=(
-                    ("hidden", "seg-8", Q(active=False)),
-                    ("to review", "seg-3", Q(reviewed_at__isnull=True)),
-                    ("reviewed", "seg-1", Q()),
-                ),
+                ItemType.EVENT,
+                "Events",
+                recorded="recorded_at",
+                states=(("kept", "seg-1", Q()),),
+                sub_pages=("agent_loop",),
             ),
-            TypePages(ItemType.PROCEDURE, "Procedures", sub_pages=("agent_procedure_edit",), is_rare=True),
             TypePages(
                 ItemType.DOCUMENT,
                 "Documents",

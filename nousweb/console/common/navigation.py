@@ -106,6 +106,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
                 "count": waiting.get(address(area, page, chosen)),
                 "words": page.words,
                 "is_rare": page.is_rare,
+                "is_apart": page.is_apart,
             }
             for page in pages
         ]
@@ -120,7 +121,11 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
             parts += [[label, page.label, f"{whole}?{part}", ""] for label, part, right in page.parts if may(right)]
         # A page of one thing has its parent in the breadcrumb instead.
         if is_here and url_name in PLACES and (current or not area.of_agent) and len(found) > 1:
-            tabs = [{**tab, "url": f"{tab['url']}{suffix if area.label == 'Memory' else ''}"} for tab in found]
+            tabs = [
+                {**tab, "url": f"{tab['url']}{suffix if area.label == 'Memory' else ''}"}
+                for tab in found
+                if not tab["is_apart"]
+            ]
             tabs.sort(key=itemgetter("is_rare"))
 
     views = here[1].views if here and url_name in (name for _, name, _ in here[1].views) else ()

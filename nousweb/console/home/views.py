@@ -56,7 +56,7 @@ def console_search(request: HttpRequest, by: Principal) -> HttpResponse:
     asked = form.cleaned_data if form.is_valid() else {"q": ""}
     result = global_search(asked.pop("q"), by=by, **asked)
     shown = {"result": result, "asked": query.strip(), "form": form, "is_filtered": any(asked.values())}
-    return render(request, "home/search.html", {**shown, "reset_url": f"?{urlencode({'q': query})}"})
+    return render(request, "home/search.html", {**shown, "reset": f"?{urlencode({'q': query})}"})
 
 
 @page(methods=POST)
