@@ -22,6 +22,7 @@ from memory.types import MEMORY_TYPES
 from nousweb.console.common import SHORTCUTS, memory_url, object_url, uuid_of
 from nousweb.console.home.text_search import TEXT_SOURCES, TextQuery, TextSource, spelling_correct, text_hits
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
+from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
 EACH_AGENT = 5
@@ -43,7 +44,10 @@ OBJECTS = (
 
 
 GlobalHit = dict[str, str]
-"""One hit: its label, its url, and its distinguishing detail."""
+"""One hit: its label, its url, its kind, the name of its agent, and its distinguishing detail."""
+RECORDS = "Audit trail"
+RECORDS_SHOWN = 3
+"""Of a search for everything: they repeat what the hits above them are about."""
 
 
 @dataclass(slots=True)
@@ -129,6 +133,8 @@ def global_search(
             result.corrected = tuple(word for words in corrected.spellings.values() for word in words)
             look_for(corrected)
     result.groups = {name: found for name, found in result.groups.items() if found}
+    if not kind and RECORDS in result.groups and len(result.groups) > 1:
+        result.groups[RECORDS] = result.groups[RECORDS][:RECORDS_SHOWN]
     return result
 
 
@@ -170,7 +176,7 @@ def _by_id(query: str, by: Principal) -> list[GlobalHit]:
     if not (key := uuid_of(query)):
         return []
     found = ((label, object_url(name, str(key), by)) for name, label in OBJECTS if _may_view(name, by))
-    return [{"label": label, "url": url, "detail": str(key)} for label, url in found if url]
+    return [{"label": str(key), "url": url, "kind": label} for label, url in found if url]
 
 
 def _may_view(name: str, by: Principal) -> bool:
@@ -182,7 +188,10 @@ def _agents(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_agent"):
         return []
     rows = Agent.objects.visible_to(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
-    return [{"label": row.name, "url": row.get_absolute_url(), "detail": row.slug} for row in rows[:EACH_GROUP]]
+    return [
+        {"label": row.name, "url": row.get_absolute_url(), "kind": "Agent", "detail": row.slug}
+        for row in rows[:EACH_GROUP]
+    ]
 
 
 def _waiting(query: str, by: Principal) -> list[GlobalHit]:
@@ -191,7 +200,12 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
     words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
     rows = with_texts(ChangeProposal.objects.visible_to(by).waiting().filter(words).riskiest_first())
     return [
-        {"label": ProposalItem(row).sentence, "url": row.get_absolute_url(), "detail": row.reason[:120]}
+        {
+            "label": ProposalItem(row).sentence,
+            "url": row.get_absolute_url(),
+            "kind": "Proposal",
+            "detail": row.reason[:120],
+        }
         for row in rows[:EACH_GROUP]
     ]
 
@@ -200,7 +214,10 @@ def _subjects(agent: Agent, query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("memory.view_fact"):
         return []
     rows = subjects_shown(memory_of(agent, by)).filter(aliases__spelling__icontains=query).distinct()
-    return [{"label": str(row), "url": row.get_absolute_url(), "detail": agent.name} for row in rows[:EACH_AGENT]]
+    return [
+        {"label": str(row), "url": row.get_absolute_url(), "kind": "Subject", "agent": agent.name}
+        for row in rows[:EACH_AGENT]
+    ]
 
 
 def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, GlobalHit]]:
@@ -214,7 +231,9 @@ def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, Glob
             {
                 "label": hit.content[:160],
                 "url": memory_url(agent.slug, hit.type, hit.id),
-                "detail": f"{ItemType(hit.type).label}, {agent.name}",
+                "kind": ItemType(hit.type).label,
+                "agent": agent.name,
+                "detail": clock_or_day(hit.happened_at) if hit.happened_at else "",
             },
         )
         for hit in hits

@@ -18,7 +18,7 @@ from identity.principal import Principal
 from memory.models import ItemType, SearchItem
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import author_words, memory_url, object_url
-from nousweb.console.templatetags.console import day
+from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.transactions import sql_change
 
@@ -65,7 +65,7 @@ def _memories(by: Principal) -> QuerySet[Any]:
 
 
 def _memory_name(row: SearchItem) -> str:
-    return f"{ItemType(row.item_type).label}{'' if row.active else ' of the past'}, {row.agent.name}"
+    return f"{'' if row.active else 'Past '}{ItemType(row.item_type).label}".capitalize()
 
 
 class _Words(Func):
@@ -75,19 +75,23 @@ class _Words(Func):
     output_field = TextField()
 
 
+def _section(row: ChangeProposal | IdentityVersion) -> str:
+    return row.get_section_display()
+
+
 def _audit_rows(by: Principal) -> QuerySet[Any]:
     seen = AuditEvent.objects.visible_to(by).exclude(persona__in=[Persona.SUBCONSCIOUS, AuditEvent.BOTH])
     return seen.annotate(before_text=_Words(F("before")), after_text=_Words(F("after")))
 
 
-def _audit_label(row: AuditEvent, terms: Sequence[str]) -> str:
-    """What was done, as a sentence, and the text with the terms where the sentence does not have them."""
-    did = f"{author_words(row)} {audit_phrase(row.action)}"
+def _audit_label(row: AuditEvent, terms: Sequence[str]) -> tuple[str, str]:
+    """What was done, and to what; or both and the text with the terms where these do not have them."""
+    did = audit_phrase(row.action)
     said = f"{did} {row.object_label}"
     held = _held([said, row.message, *_strings(row.before), *_strings(row.after)], terms)
     if held == said:
-        return f"{did} {snippet(row.object_label, terms)}"
-    return f"{said[:SAID]}{'…' if len(said) > SAID else ''}: {snippet(held, terms)}"
+        return did, snippet(row.object_label, terms)
+    return f"{said[:SAID]}{'…' if len(said) > SAID else ''}:", snippet(held, terms)
 
 
 def _strings(state: Any) -> Iterator[str]:
@@ -109,24 +113,24 @@ TEXT_SOURCES = (
         VIEW_RUN,
         _actors(ContextRun),
         ("response", "input"),
-        lambda row: f"Prompt, {row.agent.name}",
+        lambda row: "Prompt",
     ),
     TextSource(
         "Identity texts",
         "identity.view_identityversion",
         _actors(IdentityVersion),
         ("content", "reason"),
-        lambda row: f"{row}, {row.agent.name}",
+        _section,
     ),
     TextSource("Memories", "memory.view_searchitem", _memories, ("text",), _memory_name, "recorded_at"),
-    TextSource("Proposals", "identity.view_changeproposal", _actors(ChangeProposal), ("content", "reason"), str),
-    TextSource("Comments", "identity.view_changeproposal", _actors(ItemComment), ("text",), str, "at"),
+    TextSource("Proposals", "identity.view_changeproposal", _actors(ChangeProposal), ("content", "reason"), _section),
+    TextSource("Comments", "identity.view_changeproposal", _actors(ItemComment), ("text",), author_words, "at"),
     TextSource(
         "Audit trail",
         "identity.view_auditevent",
         _audit_rows,
         ("message", "object_label", "after_text", "before_text"),
-        lambda row: "Record",
+        author_words,
         "at",
     ),
 )
@@ -198,11 +202,10 @@ def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> d
             address = memory_url(row.agent.slug, row.item_type, row.item_id)
         case _:
             address = row.get_absolute_url()
-    return {
-        "label": _audit_label(row, terms) if isinstance(row, AuditEvent) else snippet(_held(texts, terms), terms),
-        "url": address or "",
-        "detail": f"{source.name(row)}, {day(getattr(row, source.moment))}",
-    }
+    did, label = _audit_label(row, terms) if isinstance(row, AuditEvent) else ("", snippet(_held(texts, terms), terms))
+    agent = row.agent.name if row.agent else ""
+    when = clock_or_day(getattr(row, source.moment))
+    return {"label": label, "url": address or "", "did": did, "kind": source.name(row), "agent": agent, "detail": when}
 
 
 def snippet(text: str, terms: Sequence[str]) -> str:
