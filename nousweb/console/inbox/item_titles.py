@@ -54,7 +54,9 @@ class ItemTitle:
 
     @property
     def words(self) -> str:
-        return "".join(span.text for span in self.spans)
+        """The words as they would be, or those that go where none come."""
+        is_edited = any(span.kind == "added" for span in self.spans)
+        return "".join(span.text for span in self.spans if not (is_edited and span.kind == "removed"))
 
     @property
     def more(self) -> str:
@@ -108,10 +110,20 @@ def _review_words(review: MemoryReview) -> ItemTitle:
 
 
 def _side(row: Row) -> tuple[DiffSpan, ...]:
-    """The side of a changed line that shows what changed: the old one where words only went."""
-    if row.kind == "changed" and all(span.kind == "equal" for span in row.new_spans):
-        return row.old_spans
-    return row.new_spans or row.old_spans
+    """A line, a changed one with the words that go before those that come in their place."""
+    if row.kind != "changed":
+        return row.new_spans or row.old_spans
+    spans, old = [], [*row.old_spans]
+    for new in row.new_spans:
+        text = new.text if new.kind == "equal" else ""
+        while old and (text or old[0].kind != "equal"):
+            size = len(old[0].text) if old[0].kind != "equal" else min(len(text), len(old[0].text))
+            spans.append(DiffSpan(old[0].text[:size], old[0].kind))
+            text = text[size:] if old[0].kind == "equal" else text
+            rest = old.pop(0).text[size:]
+            old[:0] = [DiffSpan(rest)] if rest else []
+        spans += [new] if new.kind != "equal" else []
+    return (*spans, *(span for span in old if span.kind != "equal"))
 
 
 def _text(spans: Iterable[DiffSpan]) -> str:
@@ -120,8 +132,12 @@ def _text(spans: Iterable[DiffSpan]) -> str:
 
 def _marked(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
     """Without marks where most of the words are other ones: they would say nothing."""
-    changed = sum(len(span.text) for span in spans if span.kind != "equal")
-    return spans if 3 * changed < 2 * len(_text(spans)) else (DiffSpan(_text(spans)),)
+    for kind in ("added", "removed"):
+        side = [span for span in spans if span.kind in ("equal", kind)]
+        changed = sum(len(span.text) for span in side if span.kind == kind)
+        if changed and 3 * changed >= 2 * len(_text(side)):
+            return (DiffSpan(ItemTitle(spans).words),)
+    return spans
 
 
 def _clause(row: Row) -> tuple[DiffSpan, ...]:

@@ -113,7 +113,7 @@ def test_near_identical_items_are_one_row_and_decided_together(
         (
             "Stay calm at any hour of the day and of all nights.\nAsk.",
             "Edits “Stay calm at any hour of the day and of all nights.”",
-            ["all nights"],
+            ["the night", "all nights"],
         ),
         (
             "Be kind. 2. Stay calm at any hour of the day, and of the night.\nAsk.\n2. Stay awake.",
