@@ -112,20 +112,24 @@ class Title:
     """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line.
 
     `look` is the class of the link: a text has the colour of text, a name that of links. `initials`: the first two
-    letters stand before it.
+    letters stand before it. `is_pinned`: a pin after it says that it is always in the prompt.
     """
 
     words: Value
     badges: Callable[[Any], list[tuple[str, str]]] = lambda row: []
     detail: Value = lambda row: ""
     is_code: Callable[[Any], bool] = lambda row: False
+    is_pinned: Callable[[Any], bool] = lambda row: False
     url: Value = lambda row: row.get_absolute_url()
     look: str = "pre-line fact-link"
     sort: tuple[str, ...] = ()
     initials: bool = False
 
     def of(self, row: Any) -> dict[str, Any]:
-        read = {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}
+        read = {
+            name: _read(row, getattr(self, name))
+            for name in ("words", "url", "badges", "detail", "is_code", "is_pinned")
+        }
         return {**read, "look": self.look, "initials": self.initials}
 
 

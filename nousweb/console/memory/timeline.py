@@ -1,9 +1,8 @@
 """Facts on one axis of time: of each, when it was true in the world, and when the agent held it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from memory.models import Fact, FactChange
 from nousweb.console.common import SpanBar, span_bars
@@ -14,13 +13,19 @@ LONGEST_AHEAD = timedelta(days=30)
 MARGIN = 0.04
 """Share of the axis left empty at its ends, for open intervals."""
 TICKS = 4
-LEGEND = {"valid": "true", "open": "true, no date known", "never": "never true", "known": "recorded"}
+LEGEND = {
+    "valid": "true",
+    "open": "true, no date known",
+    "disputed": "contradicted",
+    "never": "never true",
+    "known": "recorded",
+}
 Span = tuple[datetime | None, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A piece of a lane: `x` and `width` in percent of the axis; `look`: valid, open (undated), never, known."""
+    """A piece of a lane: `x` and `width` in percent of the axis; `look`: a key of LEGEND."""
 
     look: str
     x: float
@@ -33,27 +38,31 @@ class Stroke:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One fact on the axis. `holds`: it is in use at the moment of the page; `word`: what it is to the fact of it."""
+    """One fact on the axis. `holds`: it is in use at the moment of the page; `disputed`: the place from which another
+    fact contradicts it."""
 
     fact: Fact
     valid: SpanBar
     known: list[SpanBar]
     now: float
     holds: bool
-    word: str = ""
+    disputed: float | None = None
 
     @property
     def strokes(self) -> list[Stroke]:
-        """The time in which it was true, dashed where no date tells of it, and the time in which the agent held it."""
+        """The time in which it was true, dashed where no date tells of it, up to a contradiction or, where no end is
+        known, to now; and the time in which the agent held it."""
         bar, end = self.valid, self.valid.x + self.valid.width
         known = [Stroke("known", each.x, each.width) for each in self.known]
         if self.fact.invalidated_at:
             return [Stroke("never", bar.x, bar.width), *known]
-        dated = end if bar.end else max(self.now, bar.x)
-        solid = [Stroke("valid", bar.x, dated - bar.x)] if bar.start else []
-        from_x = dated if bar.start else bar.x
-        is_open = not bar.start or not bar.end
-        return [*solid, *([Stroke("open", from_x, end - from_x)] if is_open else []), *known]
+        last = end if bar.end or bar.x >= self.now else self.now
+        until = last if self.disputed is None else max(min(last, self.disputed), bar.x)
+        look = "valid" if bar.start and bar.x < self.now else "open"
+        # Of a fact that was contradicted when it was recorded, no earlier time is told.
+        is_told = until > bar.x and (bar.start or not self.known or self.known[0].x < until)
+        told = [Stroke(look, bar.x, until - bar.x)] if is_told else []
+        return [*told, *([Stroke("disputed", until, last - until)] if until < last else []), *known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +113,10 @@ def timeline_of(
     changes: Iterable[FactChange] = (),
     *,
     holding: Collection[object] = (),
-    words: Mapping[Any, str] | None = None,
+    contradicted: Iterable[tuple[object, object]] = (),
 ) -> Timeline:
     """The facts on one axis, from their first moment to now or their last. `changes` are those of all of them,
-    `holding` the keys of those in use, `words` by key what a fact is to the fact of the page."""
+    `holding` the keys of those in use, `contradicted` the pairs of keys that contradict each other."""
     now = clock.now()
     of_fact: dict[object, list[FactChange]] = {}
     for change in changes:
@@ -121,6 +130,11 @@ def timeline_of(
     margin = max((last - first) * MARGIN, timedelta(minutes=1))
     begin, end = (first - margin if first - EARLIEST > margin else first), last + margin
     place = span_bars([(now, now)], begin, end)[0].x
+    began: dict[object, datetime] = {fact.pk: fact.recorded_at for fact in facts}
+    disputed: dict[object, float] = {}
+    for pair in contradicted:
+        overlap = max(began.get(key, first) for key in pair)
+        disputed |= {key: span_bars([(overlap, overlap)], begin, end)[0].x for key in pair}
     lanes = [
         Lane(
             fact,
@@ -129,7 +143,7 @@ def timeline_of(
             span_bars([(start, stop or now) for start, stop in spans], begin, end),
             place,
             fact.pk in holding,
-            (words or {}).get(fact.pk, ""),
+            disputed.get(fact.pk),
         )
         for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
     ]

@@ -25,6 +25,7 @@ from nousweb.console.memory.page_context import (
 )
 from nousweb.console.memory.timeline import timeline_of
 from nousweb.lib import clock
+from nousweb.lib.textdiff import diff_texts
 
 VIEW = "memory.view_fact"
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
@@ -59,17 +60,18 @@ agent_facts = memory_list(
         model=Fact,
         filter=FactFilter,
         more=lambda request, scope, rows: {
-            "profile_categories": PROFILE_CATEGORIES,
             "may_erase": scope.by.may("memory.erase_memory"),
         },
         actions=(Action("Add fact", "agent_fact_add", "new", "memory.add_fact"),),
         tell=tell_contradictions,
         row=Title(
-            "content", lambda fact: [("warn", "contradicted")] if getattr(fact, "is_contradicted", False) else []
+            "content",
+            lambda fact: [("warn", "contradicted")] if getattr(fact, "is_contradicted", False) else [],
+            is_pinned=lambda fact: fact.is_current and fact.category in PROFILE_CATEGORIES,
         ),
         columns=(
             Column("Subject", look="memory/_fact_subject.html", sort=("subject",)),
-            Column("Category", look="memory/_fact_category.html"),
+            Column("Category", "category"),
             Column("State", look="memory/_fact_state_badge.html", is_usual=lambda fact: fact.is_current),
             Column(
                 "Importance",
@@ -120,12 +122,17 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
         each.agent = scope.agent
     is_plain = not changes and fact.active and len(facts) < 2 and not (fact.valid_from or fact.valid_until)
     holding = {each.pk for each in facts if each.is_current}
+    pair: list[Any] = [contradiction.old, contradiction.new] if contradiction else []
     context = memory_context(
         request,
         scope,
         fact,
-        line=None if is_plain else timeline_of(facts, changes, holding=holding),
+        line=None
+        if is_plain
+        else timeline_of(facts, changes, holding=holding, contradicted=[(pair[0].pk, pair[1].pk)] if pair else []),
         rival=rival,
+        difference=diff_texts(*(each.content for each in pair)) if pair else None,
+        side="added" if pair and rival == pair[1] else "removed",
         contradiction=contradiction,
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
         may_change=may_change,

@@ -199,10 +199,9 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         fact.agent = scope.agent
     changes = FactChange.objects.filter(agent=scope.agent, fact__in=found, at__lte=now)
     moved = changes.filter(action__in=FactChange.VALIDITY_TRANSITIONS)
-    contradicted = {}
+    pairs = []
     if not scope.past and scope.by.may("memory.view_memoryreview"):
-        pairs = open_contradictions(scope, found).values_list("old", "new")
-        contradicted = {key: "contradicted" for pair in pairs for key in pair}
+        pairs = list(open_contradictions(scope, found).values_list("old", "new"))
     name = things[0].name
     may_change = scope.by.may(CHANGE)
     context = base_context(
@@ -212,7 +211,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         supersessions_query=urlencode(
             {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
-        line=timeline_of(found, moved, holding=holding, words=contradicted),
+        line=timeline_of(found, moved, holding=holding, contradicted=pairs),
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
         things=[_thing(thing, found, may_change) for thing in things],
