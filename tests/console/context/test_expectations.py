@@ -59,7 +59,7 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     assert "Checked 1: 0 passed, 1 failed." in text_of(answer)
     shown = text_of(answer)
     assert "It is invalidated." in shown
-    assert "<span>after the change “fact invalidated”</span>" in shown
+    assert "<span>after the change “fact marked as wrong”</span>" in shown
     assert f'<a href="/agents/ada/facts/{billing.pk}/">fact invalidated</a>' in shown
     assert "by bob" in shown
     assert str(one.pk) not in text_of(console.get(f"{PAGE}?state=passed"))
