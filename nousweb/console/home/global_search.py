@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import Q
+from django.urls import reverse
 from django.utils.timezone import localdate
 
 from identity.models import Agent, ChangeProposal
@@ -134,7 +136,12 @@ def global_search(
             look_for(corrected)
     result.groups = {name: found for name, found in result.groups.items() if found}
     if not kind and RECORDS in result.groups and len(result.groups) > 1:
-        result.groups[RECORDS] = result.groups[RECORDS][:RECORDS_SHOWN]
+        address = f"{reverse('audit')}?{urlencode({'q': query})}"
+        result.groups[RECORDS][RECORDS_SHOWN:] = [{"label": "All records", "url": address}]
+    hits = [hit for found in result.groups.values() for hit in found]
+    if len({hit["agent"] for hit in hits if hit.get("agent")}) > 1:
+        for hit in hits:
+            hit["detail"] = ", ".join(filter(None, [hit.get("agent"), hit.get("detail")]))
     return result
 
 

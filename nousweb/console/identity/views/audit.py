@@ -33,7 +33,7 @@ from nousweb.console.common import (
     object_url,
     page,
 )
-from nousweb.console.templatetags.console import day
+from nousweb.console.templatetags.console import clock_or_day, day
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage
 from nousweb.lib.permission_holder import for_visible_agents
@@ -97,7 +97,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     context |= {
         "rows": _joined(page.rows),
         "chosen": _chosen(request.GET, page.rows),
-        "sealed": sealed_until(),
+        "sealed": f"Sealed up to {clock_or_day(until)}" if (until := sealed_until()) else "",
         "system": _switch(found.results, request.GET, shown=shows_system),
     }
     return render(request, "identity/audit.html", context)
