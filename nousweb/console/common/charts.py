@@ -106,7 +106,8 @@ class Bar:
 class ChartPoint:
     """A value of a chart and that of the period before, each also as it is told; None where nothing was measured.
 
-    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began there.
+    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began or
+    ended there.
     """
 
     name: str
@@ -262,7 +263,7 @@ def chart(
             # Side by side, the earlier one at the left.
             half = place.width / 5
             bar, past = replace(bar, x=round(bar.x + half, 3)), replace(past, x=round(past.x - half, 3))
-        title = f"{point.name}: {point.told}{f'. New: {point.mark}' if point.mark else ''}"
+        title = f"{point.name}: {point.told}{f', {point.mark}' if point.mark else ''}"
         columns.append(
             ChartColumn(
                 point=point,

@@ -62,6 +62,11 @@ class GrowthSeries:
     def label(self) -> str:
         return self.counted_type.label
 
+    @property
+    def most(self) -> int:
+        """The most that were added in one hour or day: the height of the small chart."""
+        return max((number for _, number in self.added), default=0)
+
 
 GrowthCounts = tuple[dict[tuple[str, str], int], dict[str, list[tuple[datetime, int]]]]
 """Numbers of each type by state, and added in each hour or day of a period and of the one before."""

@@ -59,14 +59,15 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     assert "Checked 1: 0 passed, 1 failed." in text_of(answer)
     shown = text_of(answer)
     assert "It is invalidated." in shown
-    assert "<span>after the change “fact marked as wrong”</span>" in shown
-    assert f'<a href="/agents/ada/facts/{billing.pk}/">fact invalidated</a>' in shown
+    link = f'<a href="/agents/ada/facts/{billing.pk}/">{billing.content}</a>'
+    assert f"after the fact {link} was marked as wrong" in shown, "in the summary"
+    assert f"The fact {link} was marked as wrong" in shown, "and as the cause"
     assert "by bob" in shown
     assert str(one.pk) not in text_of(console.get(f"{PAGE}?state=passed"))
     home = text_of(console.get("/"))
     assert "expectation of Ada" in home
     detail = text_of(console.get(f"{PAGE}{one.pk}/"))
-    assert "fact invalidated" in detail
+    assert "was marked as wrong" in detail
     retired = console.post(f"{PAGE}{one.pk}/?list=1", {"action": "retire"})
     assert retired.url == PAGE, "the menu of a row leads back to the list"
     assert "expectation of Ada" not in text_of(console.get("/"))
@@ -88,7 +89,7 @@ def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, 
     shown = text_of(page)
     assert [shown.count(f'<i class="is-{state}" title=') for state in STATES] == [2, 1]
     assert shown.count('title="No check"') == 17
-    assert ", after fact invalidated" in shown.partition('class="is-failed" title="Failed ')[2][:60]
+    assert ", after fact marked as wrong" in shown.partition('class="is-failed" title="Failed ')[2][:60]
     assert 'aria-label="Passed, 2 times to' in shown
     assert f'{one.pk}/#result-{one.results.latest("since").pk}"' in shown
     assert "1 of 1 fails</h2>" in shown

@@ -18,6 +18,7 @@ from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.text import Truncator
 
 from context.expectations.evaluation import memories_named_load, memory_name, targets_load
 from context.expectations.policy import ADD, CHANGE, RUN
@@ -30,6 +31,7 @@ from context.expectations.services import (
     expectation_update,
     expectations_of,
     expectations_verify,
+    personas_of,
     request_of_run,
     result_of,
     state_of,
@@ -39,6 +41,7 @@ from context.models import Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona
 from identity.models.changes import Change
+from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
@@ -53,12 +56,13 @@ from nousweb.console.common import (
     ListExport,
     ListPage,
     agent_page,
+    author_words,
+    change_links,
     export_format,
     form_refuse,
     key_rows,
     kind_title,
     list_export,
-    object_url,
     page,
     uuid_of,
 )
@@ -70,7 +74,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 NAMED = re.compile(rf"\b({'|'.join(MEMORY_TYPES)}) ([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\b")
 """A memory as the reason of a result names it (`context.expectations.evaluation.memory_name`)."""
 OFFERED = 8
-SHOWN_CHARACTERS = 160
+SHOWN_CHARACTERS, NAME_CHARACTERS = 160, 60
 
 
 def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> list[tuple[str, str]]:
@@ -89,6 +93,8 @@ A_PAGE = 50
 CHECKS_SHOWN = 20
 MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
+MARKS = {"passed": "Passed", "failed": "Failed", "error": "Could not run", "": "No check"}
+"""The legend of the last checks."""
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
 EXPECTATIONS = ListExport(
     "Expectations",
@@ -140,6 +146,11 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         return list_export(request, EXPECTATIONS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
     page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
     totals = expectation_totals(found)
+    shown_rows = [
+        {**row, "checks": checks, "failed": _number(checks, "failed"), "checked": CHECKS_SHOWN - _number(checks, "")}
+        for row in _rows(agent, _with_results(agent, page), by)
+        for checks in [_checks(row["one"])]
+    ]
     counts = {
         "": totals.total,
         "failed": totals.failed,
@@ -152,11 +163,9 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         **LIST.context(request, page, None, bool(state)),
         "new_form": form,
         "totals": totals,
-        "rows": [
-            {**row, "checks": _checks(row["one"], agent, by)} for row in _rows(agent, _with_results(agent, page), by)
-        ],
+        "rows": shown_rows,
         "last": (last := max(filter(None, map(result_of, found)), key=lambda one: one.checked_at, default=None)),
-        "after": _change_before(last) if last else "",
+        "after": _change_before(last, agent, by) if last else None,
         "layouts": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
@@ -166,6 +175,9 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         if state or len({*map(state_of, found)}) > 1 or counts["retired"]
         else [],
         "state": state,
+        "marks": [
+            (look, label) for look, label in MARKS.items() if any(_number(row["checks"], look) for row in shown_rows)
+        ],
         "may_add": by.may(ADD),
         "may_change": by.may(CHANGE),
         "may_retire": by.may(CHANGE) and state != "retired",
@@ -363,7 +375,12 @@ def _with_results(agent: Agent, found: Iterable[Expectation]) -> list[Expectatio
     return rows
 
 
-def _checks(one: Expectation, agent: Agent, by: Principal) -> list[dict[str, Any]]:
+def _number(checks: Iterable[dict[str, Any]], state: str) -> int:
+    """How many of these checks have a state."""
+    return sum(len(run["slots"]) for run in checks if run["state"] == state)
+
+
+def _checks(one: Expectation) -> list[dict[str, Any]]:
     """Its last checks as runs of one state, the latest at the end, without those of what it required before an edit:
     the `key` of the result, its state, and what each of its checks is told with (`slots`); before them an empty state
     for the checks that there are not."""
@@ -373,8 +390,8 @@ def _checks(one: Expectation, agent: Agent, by: Principal) -> list[dict[str, Any
             number = min(result.checks, left)
             left -= number
             state, since, at = result.get_state_display(), _moment(result.since), _moment(result.checked_at)
-            cause = _cause(result, agent, by) or {}
-            first = f"{state} {since}" + (f", after {cause['words']}" if "words" in cause else "")
+            kind = (result.cause or {}).get("kind")
+            first = f"{state} {since}" + (f", after {kind_title(kind).lower()}" if kind else "")
             slots = [first, *[f"{state} between {since} and {at}"] * (result.checks - 2)]
             slots += [f"{state} {at}"] * (result.checks > 1)
             told = f"{state}, {result.checks} times to {at}"
@@ -386,12 +403,12 @@ def _moment(at: datetime) -> str:
     return f"{timezone.localtime(at):%-d %b %H:%M}"
 
 
-def _change_before(result: ExpectationResult) -> str:
-    """The last change before the last check of a result, in words; "" where it is no longer known."""
+def _change_before(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:
+    """The last change before the last check of a result; None where it is no longer known."""
     position = result.positions.get(result.persona, 0)
     rows = Change.objects.filter(agent=result.agent_id, persona=result.persona, position__lte=position)
-    kinds = rows.exclude(kind__in=IGNORED_KINDS).order_by("-position").values_list("kind", flat=True)
-    return kind_title(kind).lower() if (kind := kinds.first()) else ""
+    change = rows.exclude(kind__in=IGNORED_KINDS).order_by("-position").first()
+    return _told(change.kind, change.object_type, change.object_id, agent, by) if change else None
 
 
 def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:
@@ -402,14 +419,33 @@ def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, 
     if not cause.get("kind"):
         return {"note": str(cause.get("note", ""))}
     return {
-        "words": str(cause["kind"]).replace(".", " "),
-        "url": _cause_url(str(cause["object_type"]), str(cause["object_id"]), agent, by),
-        "by": str(cause.get("by", "")),
+        **_told(str(cause["kind"]), str(cause["object_type"]), str(cause["object_id"]), agent, by),
+        "by": author_words(str(cause.get("by", "")), str(cause.get("by_kind", ""))),
         "at": datetime.fromisoformat(cause["at"]),
     }
 
 
-def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) -> str:
+def _told(kind: str, object_type: str, object_id: str, agent: Agent, by: Principal) -> dict[str, str]:
+    """A change: its kind in words, also as the `noun` and what `happened` to it, and the page and the name of its
+    object, "" where that says no more."""
+    words = kind_title(kind)
+    noun, _, happened = words.lower().partition(" ")
+    url = _page_of(object_type, object_id, agent)
+    told = {"words": words, "noun": noun, "happened": happened, "url": url, "label": ""}
+    if told["url"] or kind not in CHANGE_KINDS:
+        return told
+    personas = personas_of(by)
+    changes = [
+        Change(pk=place, kind=kind, object_type=object_type, object_id=object_id, persona=persona)
+        for place, persona in enumerate(personas)
+    ]
+    links = change_links(agent, changes, personas).values()
+    link = next((link for link in links if "url" in link), {"url": "", "label": ""})
+    return told | {"url": link["url"], "label": Truncator(link["label"]).chars(NAME_CHARACTERS)}
+
+
+def _page_of(object_type: str, object_id: str, agent: Agent) -> str:
+    """The page of what has none of its own; "" for other objects."""
     pages = {
         "agent": ("agent_identity", [agent.slug]),
         "contextpin": ("agent_context_pins", [agent.slug]),
@@ -417,12 +453,10 @@ def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) ->
         "workingmemory": ("agent_working", [agent.slug]),
     }
     try:
-        if object_type in pages:
-            name, arguments = pages[object_type]
-            return reverse(name, args=arguments)
+        name, arguments = pages.get(object_type, ("", []))
+        return reverse(name, args=arguments) if name else ""
     except NoReverseMatch:
         return ""
-    return object_url(object_type, object_id, by) or ""
 
 
 def _inspector_url(slug: str, one: Expectation) -> str:

@@ -100,7 +100,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         health=health,
         score=whole_score(health.score or 0),
         problems=problems,
-        listed=min(sum(one.number for one in problems), health.facts),
+        found=", ".join(f"{one.number:,} {one.finding.label.lower()}" for one in problems),
         has_since=any(one.since for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
@@ -125,8 +125,8 @@ def _since(days: dict[date, DayHealth], key: str) -> str:
 
 
 def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
-    """The chart of the scores of the last days, with a mark where a kind of finding began; None before there are two
-    days."""
+    """The chart of the scores of the last days, with a mark where a kind of finding began or ended; None before there
+    are two days."""
     today = clock.now().date()
     days = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
     drawn = [day for day in days if day in known]
@@ -139,7 +139,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
             f"{scores[day]} of 100" if day in scores else "not counted",
-            mark=_began(known.get(day - timedelta(days=1)), known.get(day)),
+            mark=_changed(known.get(day - timedelta(days=1)), known.get(day)),
         )
         for day in days
     ]
@@ -152,19 +152,21 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     line = replace(
         chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
-        parts=(("A kind of finding began", "chart-mark"),) if any(point.mark for point in points) else (),
+        parts=(("A kind of finding began (+) or ended (−)", "chart-mark"),) if any(one.mark for one in points) else (),
         note=" ".join(filter(None, (f"The axis begins at {base}." if base else "", gaps))),
     )
     said = f"{scores[last]} today, {change if moved else 'as'} on {first.day} {first:%b}"
     return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
 
 
-def _began(before: DayHealth | None, now: DayHealth | None) -> str:
-    """The kinds of finding that were not there the day before, in words."""
+def _changed(before: DayHealth | None, now: DayHealth | None) -> str:
+    """The kinds of finding that were not there the day before, and those that are gone, in words."""
     if before is None or now is None or before.found is None or now.found is None:
         return ""
-    new = now.found - before.found
-    return ", ".join(one.label.lower() for key, one in FINDINGS.items() if key in new)
+    signs = (("+", now.found - before.found), ("−", before.found - now.found))
+    return ", ".join(
+        f"{sign} {one.label.lower()}" for sign, keys in signs for key, one in FINDINGS.items() if key in keys
+    )
 
 
 LIST = ListPage(
