@@ -112,7 +112,8 @@ class Title:
     """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line.
 
     `look` is the class of the link: a text has the colour of text, a name that of links. `initials`: the first two
-    letters stand before it. `is_pinned`: a pin after it says that it is always in the prompt.
+    letters stand before it. `is_pinned`: a pin after it says that it is always in the prompt;
+    `has_code`: its second line is code.
     """
 
     words: Value
@@ -120,6 +121,7 @@ class Title:
     detail: Value = lambda row: ""
     is_code: Callable[[Any], bool] = lambda row: False
     is_pinned: Callable[[Any], bool] = lambda row: False
+    has_code: Callable[[Any], bool] = lambda row: False
     url: Value = lambda row: row.get_absolute_url()
     look: str = "pre-line fact-link"
     sort: tuple[str, ...] = ()
@@ -130,7 +132,8 @@ class Title:
             name: _read(row, getattr(self, name))
             for name in ("words", "url", "badges", "detail", "is_code", "is_pinned")
         }
-        return {**read, "look": self.look, "initials": self.initials}
+        second = "mono row-detail" if self.has_code(row) else "muted row-detail"
+        return {**read, "look": self.look, "initials": self.initials, "detail_look": second}
 
 
 def _read(row: Any, value: Value) -> Any:

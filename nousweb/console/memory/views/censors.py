@@ -49,9 +49,8 @@ MAX_ADDRESS_CHARACTERS = 2_000
 
 
 def _pattern(censor: Censor) -> str:
-    """What it matches, below its reason; patterns are code."""
-    pattern = Truncator(censor.pattern).chars(150) if censor.reason else ""
-    return f"`{pattern}`" if pattern and censor.match == Censor.Match.REGEX else pattern
+    """What it matches, below its reason."""
+    return censor.pattern if censor.reason else ""
 
 
 agent_censors = memory_list(
@@ -73,10 +72,11 @@ agent_censors = memory_list(
             lambda censor: censor.reason or Truncator(censor.pattern).chars(160),
             lambda censor: [("neutral", "by meaning")] if censor.match == Censor.Match.SEMANTIC else [],
             detail=_pattern,
+            has_code=lambda censor: censor.match == Censor.Match.REGEX,
             is_code=lambda censor: not censor.reason and censor.match == Censor.Match.REGEX,
         ),
         columns=(
-            Column("Severity", Censor.get_severity_display),
+            Column("Severity", look="memory/_severity_badge.html"),
             Column("Domain", "domain", empty="everywhere"),
             Column("Triggered", "activation_count", "times"),
             Column(

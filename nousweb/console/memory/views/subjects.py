@@ -140,16 +140,16 @@ agent_subjects = memory_list(
             lambda subject: [
                 *[("tag", name) for name in other_names(subject)],
                 *[("neutral", "the user")] * subject.is_user,
-                *[("warn", "contradiction")] * subject.is_contradicted,
+                *[("warn", "contradicted")] * subject.is_contradicted,
             ],
-            detail=lambda subject: subject.newest_fact or "",
-            look="strong",
+            look="strong fact-link",
             sort=("name",),
         ),
         columns=(
+            Column("Last fact", "newest_fact"),
             Column("Kind", look="memory/_subject_kind.html"),
             Column("Facts", "facts", "count", sort=("facts",)),
-            Column("Last fact", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
+            Column("Learned", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
         ),
     )
 )

@@ -17,7 +17,7 @@ from identity.principal import Principal
 from memory.models import serves_users
 from memory.services.users import CHANGE, MANAGE, TYPES, agents_of_user, memories_assign, personas_of, user_counts
 from memory.transfer.user_export import user_export
-from nousweb.console.common import FORM, Column, ListPage, Title, agent_page, page_of, refused_on
+from nousweb.console.common import FORM, Action, Column, ListPage, Title, agent_page, page_of, refused_on
 from nousweb.lib.constrained_types import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
 from nousweb.lib.errors import NotFound
 
@@ -31,6 +31,7 @@ LIST = ListPage(
     about_new="Memories from before the agent served many users are in no prompt until they belong to somebody.",
     empty="When the agent serves many users, it keeps the memories of each apart. Turn that on in its prompt settings.",
     is_exported=False,
+    actions=(Action("Open the prompt settings", "agent_context_settings", "", "identity.change_agent"),),
     row=Title("words"),
     columns=(Column("By type", "told"), Column("Memories", "total", "count")),
     template="memory/users.html",
