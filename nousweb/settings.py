@@ -6,7 +6,6 @@ from pathlib import Path
 
 import environ
 import structlog
-from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from nousweb.lib.env import (
@@ -187,10 +186,9 @@ MIDDLEWARE = [
     "nousweb.middleware.request.RequestIdMiddleware",
     "nousweb.middleware.request.RequestMetricsMiddleware",
     "nousweb.middleware.request.StatementTimeoutMiddleware",
-    "nousweb.middleware.request.NoStoreMiddleware",
+    "nousweb.middleware.request.ResponseHeadersMiddleware",
     "nousweb.middleware.request.MalformedRequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
     "nousweb.middleware.static_files.StaticFilesMiddleware",
     "nousweb.middleware.request.PageCompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -309,19 +307,10 @@ if PRODUCTION:
 if TRUST_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
-CONTENT_SECURITY_POLICY = {
-    "DIRECTIVES": {
-        "default-src": [NONE],
-        "script-src": [SELF],
-        "style-src": [SELF],
-        "img-src": [SELF, "data:"],
-        "font-src": [SELF],
-        "connect-src": [SELF],
-        "form-action": [SELF],
-        "base-uri": [NONE],
-        "frame-ancestors": [NONE],
-    }
-}
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 Q_CLUSTER = {
     "name": "nous",

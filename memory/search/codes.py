@@ -93,6 +93,8 @@ _IDENTIFIER = re.compile(
     r"[_@\\]|:[A-Za-z]|\w\w[.][A-Za-z]|\w[.][A-Za-z]{2}|/.*/|^[/~.][A-Za-z/]|[A-Za-z]\+\+$|^[A-Za-z]#$"
     r"|^[a-z]+[A-Z]|[a-z][A-Z].*[a-z][A-Z]|[A-Z]{2}[a-z]{2}"
 )
+_SIGN = re.compile(r"[0-9_@\\:/.+#~]|[a-z][A-Z]|[A-Z]{2}")
+"""Every code has one of these."""
 _NAME = re.compile(r"\s*([A-Za-z]{3,40})\s*")
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z]{4}[0-9]{7,}")
 _LINE_OF_FILE = re.compile(r"[.][A-Za-z]\w*:[0-9]+(?::[0-9]+)?")
@@ -124,6 +126,8 @@ class Code:
 def codes_of(query: str) -> tuple[list[Code], bool]:
     """The codes of a query, and whether it consists of them. A year is one only alone."""
     codes: list[Code] = []
+    if not _SIGN.search(query):
+        return codes, re.search(r"[^\W_]", query) is None
 
     def take(match: re.Match[str]) -> str:
         if len(match[0]) > MAX_CHARACTERS or len(codes) == MAX_CODES:

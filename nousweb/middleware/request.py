@@ -102,15 +102,14 @@ class StatementTimeoutMiddleware(Middleware):
             return self.get_response(request)
 
 
-class NoStoreMiddleware(Middleware):
-    """Forbids caching of responses that do not set it themselves, as static files do.
-
-    So neither a shared proxy nor the back button after signing out shows earlier pages.
-    """
+class ResponseHeadersMiddleware(Middleware):
+    """Limits what a page may load to the server's own files, and forbids caching of responses that do not set it
+    themselves, as static files do: neither a shared proxy nor the back button after signing out shows earlier pages."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault("Cache-Control", "no-store")
+        response.headers.setdefault("Content-Security-Policy", settings.CONTENT_SECURITY_POLICY)
         return response
 
 

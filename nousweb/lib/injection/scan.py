@@ -229,9 +229,12 @@ def secret_in(text: str) -> str:
     return next((name for name, pattern in _secrets() if pattern.search(text)), "")
 
 
+@lru_cache(maxsize=64)
 def features_in(text: str) -> frozenset[str]:
-    """The names of the features of a text that was folded by `fold_text`."""
-    return frozenset(names[place] for automaton, names in _automata() for place in automaton.Match(text) or ())
+    """The names of the features of a text that was folded by `fold_text`. A text is often its only sentence, and asked
+    for again as a piece of a longer one."""
+    read = text.encode()
+    return frozenset(names[place] for automaton, names in _automata() for place in automaton.Match(read) or ())
 
 
 def fold_text(text: str) -> str:
