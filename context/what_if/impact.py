@@ -1,6 +1,7 @@
 """Impact of a change: logged requests assembled with it and without it. Writes nothing."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -143,6 +144,20 @@ class Impact:
         """The section that would leave out the most tokens."""
         cuts = [cut for row in self.rows for cut in row.not_sent]
         return max(cuts, key=lambda one: one[1], default=None)
+
+    @property
+    def difference(self) -> tuple[tuple[str, str], ...]:
+        """The text that leaves (−) and the one that enters (+) in most prompts, else the tokens of the first."""
+        most = [
+            (sign, Counter(pieces).most_common(1)[0][0])
+            for sign, pieces in (
+                ("−", [text for row in self.changed for _, text in row.lost]),
+                ("+", [text for row in self.changed for _, text in row.gained]),
+            )
+            if pieces
+        ]
+        tokens = [row.tokens_change for row in self.changed[:1] if row.tokens_change]
+        return tuple(most) or tuple(("+" if one > 0 else "−", f"{abs(one):,} tokens") for one in tokens)
 
     @property
     def cut_short(self) -> bool:

@@ -39,8 +39,6 @@ from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 Row = TypeVar("Row", bound=Model)
-BRIEF_SECONDS = 3.0
-"""For the few words that a page asks for by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +81,7 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         return _pair(request, context, before.system_prompt, after.system_prompt)
     last = _count(request.GET.get("n", ""))
     brief = "brief" in request.GET
-    seconds = BRIEF_SECONDS if brief else MAX_SECONDS
-    impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last, seconds=seconds)
+    impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
