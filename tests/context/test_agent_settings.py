@@ -168,7 +168,7 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     url = reverse("agent_context_settings", args=["ada"])
     assert browser(bob).get(url).status_code == 403
     admin = browser(charlie)
-    assert "All settings are at their defaults" in markup(admin.get(url))
+    assert "Saved: all settings are at their defaults" in markup(admin.get(url))
     form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts.error": "1.5"}
     form |= {"contested_order": "newest_only", "contested_of_preference": "both"}
     assert admin.post(url, form).status_code == 302

@@ -94,8 +94,8 @@ LIST = ListPage(
                 "Set up"
                 if person.has_second_factor
                 else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
+                or badge("No second factor", "block", when=role_of(person) in POWERFUL)
             ),
-            empty="None",
         ),
         Column("Last log-in", "last_login", "time"),
         Column("Added", "date_joined", "time"),

@@ -209,12 +209,13 @@ def test_people_are_managed_by_owners_alone(owner, charlie, actor):
 def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_second_factor(owner, charlie):
     viewer = make_person("dora", "Viewer")
     page = markup(browser(owner).get("/people/"))
-    assert "a stolen password of charlie or olga is enough" in page
+    assert "One password is enough to take over charlie or olga" in page
     rows = page.partition("<tbody")[2].split("<tr ")
     row = {name: next(one for one in rows if f">{name}</a>" in one) for name in ("olga", "charlie", "dora")}
     assert [name for name in row if ">You</span>" in row[name]] == ["olga"]
     rows = markup(browser(owner).get("/people/?view=without")).partition("<tbody")[2]
-    assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if "None" in row[name]]
+    assert [name for name in row if f">{name}</a>" in rows] == ["olga", "charlie", "dora"]
+    assert [name for name in row if "No second factor" in row[name]] == ["olga", "charlie"]
     assert "Actions: olga" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
 

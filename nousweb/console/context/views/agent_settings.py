@@ -118,7 +118,7 @@ def _words(settings: AgentSettings) -> str:
     lines = [f"Profile: {settings.profile or 'default for this kind of agent'}"]
     lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
     lines += [f"Time zone: {settings.time_zone}"] if settings.time_zone else []
-    lines += [f"Last conversations: {RECENT_LABELS[settings.recent].lower()}"]
+    lines += [f"Earlier sessions: {RECENT_LABELS[settings.recent].lower()}"]
     lines += ["Serves many users"] * settings.serves_users
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
     lines += [f"Contradicted facts: {CONTESTED_LABELS[settings.contested.order]}"]
@@ -138,8 +138,16 @@ def _words(settings: AgentSettings) -> str:
     return "\n".join(lines)
 
 
-SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
-SECTION_NOTES = {"recent": "Earlier sessions, in short.", "conversation": "The last messages of this session."}
+SECTION_LABELS: Mapping[str, str] = {
+    TOTAL: "The whole prompt",
+    **PROMPT_SECTIONS,
+    "recent": "Earlier sessions",
+    "conversation": "This session",
+}
+SECTION_NOTES = {
+    "recent": f"Titled “{PROMPT_SECTIONS['recent']}” in prompts.",
+    "conversation": f"Its last messages, titled “{PROMPT_SECTIONS['conversation']}” in prompts.",
+}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "Seconds after which a turn counts half as recent."),
     "w_similarity": ("Weight of similarity", "0 to 1."),
@@ -165,10 +173,10 @@ ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
 ASKING_LABELS: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "replaced by a newer one",
     AutomaticDecision.CONFIRMED: "the same in other words",
-    AutomaticDecision.UNDECIDED: "left undecided, beyond these numbers",
+    AutomaticDecision.UNDECIDED: "left undecided",
 }
 RECENT_LABELS: Mapping[str, str] = {
-    RecentMode.ON_QUESTIONS: "For questions about a time or a recap",
+    RecentMode.ON_QUESTIONS: "For questions about the past",
     RecentMode.ALWAYS: "Always",
     RecentMode.NEVER: "Never",
 }
@@ -237,12 +245,12 @@ class AgentSettingsForm(forms.Form):
             max_length=MAX_ZONE_CHARACTERS,
             label="Time zone of its users",
             help_text="A name such as Europe/Berlin.",
-            widget=forms.TextInput(attrs={"placeholder": "the server’s"}),
+            widget=forms.TextInput(attrs={"placeholder": "Server time (UTC)"}),
         )
         made["recent"] = forms.ChoiceField(
             required=False,
             choices=RECENT_LABELS.items(),
-            label="Last conversations in prompts",
+            label="Earlier sessions in prompts",
             help_text="At most 5 of the last 48 hours.",
         )
         made["serves_users"] = forms.BooleanField(
@@ -277,8 +285,8 @@ class AgentSettingsForm(forms.Form):
             )
         made["attention_unlimited"] = forms.BooleanField(
             required=False,
-            label="No limit",
-            help_text="People are asked about everything.",
+            label="Ask people about everything",
+            help_text="Without a limit on the number of reviews.",
         )
         for name, (label, help_text) in ATTENTION_NUMBERS.items():
             made[f"attention_{name}"] = forms.IntegerField(
