@@ -11,6 +11,7 @@ from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.formats import date_format
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.context_record import ContextRecord
@@ -206,22 +207,20 @@ RUNS_TO_CHOOSE = 20
 
 
 class SideForm(forms.Form):
-    """A side: a run's id, or "now" for the other side's request asked now; frame, profile or date make it a replay."""
+    """A side: a run, or "now" for the other side's request asked now; frame, profile or date make it a replay."""
 
-    run = forms.CharField(
-        label="Run",
-        max_length=36,
-        help_text="A run's id, or “now” to assemble the other side's request now.",
-        widget=forms.TextInput(attrs={"list": "recent-runs", "autocomplete": "off"}),
-    )
+    run = forms.CharField(label="Prompt", max_length=36)
     frame = forms.ChoiceField(
         required=False, choices=[("", "As it was"), *((key, frame.label) for key, frame in FRAMES.items())]
     )
     profile = forms.ChoiceField(required=False)
     as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
 
-    def __init__(self, *args: Any, profiles: list[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, profiles: list[tuple[str, str]], runs: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        named = self.data.get(self.add_prefix("run"), NOW)
+        earlier = [(named, "An earlier run")] * all(named != value for value, _ in runs)
+        self.fields["run"].widget = forms.Select(choices=[*runs, *earlier])
         self.fields["profile"] = forms.ChoiceField(
             required=False, choices=[("", "As it was"), *profiles], label="Profile"
         )
@@ -244,8 +243,22 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
     data = {**{name: request.GET[name] for name in request.GET}}
     if asked:
         data = {"a": NOW, "b": NOW} | {name: value for name, value in data.items() if value}
-    a_form = SideForm(data if asked else None, prefix="a", profiles=profiles)
-    b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
+    recent = (
+        ContextRun.objects.visible_to(by)
+        .filter(agent=agent)
+        .annotate(beginning=Left("input", 60))
+        .order_by("-created_at", "-pk")
+        .values_list("pk", "created_at", "beginning")[:RUNS_TO_CHOOSE]
+    )
+    runs = [
+        (str(pk), f"{date_format(timezone.localtime(at), 'j M, H:i')}: {text or '(empty)'}") for pk, at, text in recent
+    ]
+    runs.append((NOW, "The other side's request, assembled now"))
+    start = {"a": runs[0][0], "b": NOW}
+    a_form, b_form = (
+        SideForm(data if asked else None, prefix=name, profiles=profiles, runs=runs, initial={"run": start[name]})
+        for name in ("a", "b")
+    )
     names = ("Before", "Now") if asked and data["b"] == NOW else ("A", "B")
     context: dict[str, Any] = {
         "agent": agent,
@@ -253,13 +266,6 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         "names": names,
         "layout": layout_of(request),
     }
-    recent = (
-        ContextRun.objects.visible_to(by)
-        .filter(agent=agent)
-        .annotate(beginning=Left("input", 80))
-        .order_by("-created_at", "-pk")
-    )
-    context["recent"] = recent.only("pk", "created_at")[:RUNS_TO_CHOOSE]
     if asked and a_form.is_valid() and b_form.is_valid():
         try:
             a, b = _sides(agent, by, a_form, b_form)
