@@ -245,7 +245,8 @@ def chart(
     has_both = 100 * (last - greatest) >= LABEL_WIDTH * len(points)
     empty = sum(not value for value in values)
     above = [max(value - base, 0) for value in values]
-    gap = 0.62 if compares else 0.4
+    # Of few columns none is as wide as a wall.
+    gap = 0.62 if compares else 0.4 if len(points) > 7 else 0.6
     columns = []
     for number, (point, bar, past, place) in enumerate(
         zip(

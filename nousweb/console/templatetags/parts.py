@@ -336,9 +336,11 @@ _TOLD_AT = (0, "start"), (50, "middle"), (100, "end")
 """Where a column of the left, middle and right third of a chart is told, so that no words leave a narrow chart."""
 _BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
 _NONE = '<circle class="chart-none" cx="{}%" cy="{}" r="2" />'
+MARK_WIDTH = 8.0
+"""Percent of a chart that the words of a mark take at most."""
 _POINT = '<circle class="{}" cx="{}%" cy="{}" r="4" />'
 _VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
-_MARKED = '<text class="chart-marked" x="{}%" y="{}" text-anchor="middle">{}</text>'
+_MARKED = '<text class="chart-marked" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _TICK = '<text class="{}" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
@@ -387,11 +389,16 @@ def _line(columns: Sequence[ChartColumn]) -> SafeString:
     known = [column for column in columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
+    marked = [column.middle for column in known if column.point.mark] + [100.0]
     for column, (x, _) in zip(known, places, strict=True):
         if mark := column.point.mark:
             drawn += _point(column, "chart-mark")
             below = 20 if column.bar.y + 24 < LOW_HEIGHT else -12
-            drawn += format_html(_MARKED, x, plain(column.bar.y + CHART_TOP + below), mark)
+            # Before another mark, or the end of the chart, its words end there.
+            is_near = next(other for other in marked if other > column.middle) - column.middle < MARK_WIDTH
+            anchor = "end" if is_near else "middle"
+            at = plain(column.label_at[0]) if column.is_last else x
+            drawn += format_html(_MARKED, at, plain(column.bar.y + CHART_TOP + below), anchor, mark)
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn
