@@ -14,11 +14,11 @@ MARGIN = 0.04
 """Share of the axis left empty at its ends, for open intervals."""
 TICKS = 4
 LEGEND = {
-    "valid": "true",
-    "open": "true, no date known",
-    "disputed": "contradicted",
-    "never": "never true",
-    "known": "recorded",
+    "valid": "True",
+    "open": "True, no date known",
+    "disputed": "Contradicted",
+    "never": "Never true",
+    "known": "Recorded",
 }
 Span = tuple[datetime | None, datetime | None]
 

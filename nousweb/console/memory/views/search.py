@@ -18,6 +18,7 @@ from memory.models import (
     EVERYTHING,
     KEYS,
     EmbeddingModel,
+    EventKind,
     IndexStatus,
     ItemType,
     ProjectScope,
@@ -179,6 +180,7 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
             "hit": hit,
             "url": memory_url(scope.agent.slug, hit.type, hit.id) + scope.suffix,
             "label": ItemType(hit.type).label,
+            "kind": dict(EventKind.choices).get(hit.kind, hit.kind),
             "percent": round(100 * hit.score, 1),
         }
         for hit in result.items

@@ -199,9 +199,9 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         fact.agent = scope.agent
     changes = FactChange.objects.filter(agent=scope.agent, fact__in=found, at__lte=now)
     moved = changes.filter(action__in=FactChange.VALIDITY_TRANSITIONS)
-    pairs = []
+    pairs: list[Any] = []
     if not scope.past and scope.by.may("memory.view_memoryreview"):
-        pairs = list(open_contradictions(scope, found).values_list("old", "new"))
+        pairs = list(open_contradictions(scope, found).values_list("old", "new", "pk"))
     name = things[0].name
     may_change = scope.by.may(CHANGE)
     context = base_context(
@@ -211,9 +211,10 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         supersessions_query=urlencode(
             {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
-        line=timeline_of(found, moved, holding=holding, contradicted=pairs),
+        line=timeline_of(found, moved, holding=holding, contradicted=[pair[:2] for pair in pairs]),
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
+        contradiction=pairs[0][2] if pairs else None,
         things=[_thing(thing, found, may_change) for thing in things],
         may_erase=scope.by.may("memory.erase_memory"),
     )
