@@ -18,6 +18,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.changes import subjects_merged_in_dry_run
+from memory.types import MEMORY_TYPES
 from nousweb.lib.errors import Invalid, NotFound, existing
 
 State = ExpectationResult.State
@@ -147,12 +148,15 @@ class Impact:
 
     @property
     def difference(self) -> tuple[tuple[str, str], ...]:
-        """The text that leaves (−) and the one that enters (+) in most prompts, else the tokens of the first."""
+        """The memory that leaves (−) and the one that enters (+) in most prompts, else the tokens of the first."""
         most = [
             (sign, Counter(pieces).most_common(1)[0][0])
             for sign, pieces in (
-                ("−", [text for row in self.changed for _, text in row.lost]),
-                ("+", [text for row in self.changed for _, text in row.gained]),
+                ("−", [text.lstrip("#-* ") for row in self.changed for kind, text in row.lost if kind in MEMORY_TYPES]),
+                (
+                    "+",
+                    [text.lstrip("#-* ") for row in self.changed for kind, text in row.gained if kind in MEMORY_TYPES],
+                ),
             )
             if pieces
         ]

@@ -63,6 +63,7 @@ from nousweb.console.people.forms import (
     OwnPasswordForm,
     RoleForm,
 )
+from nousweb.console.templatetags.console import day
 from nousweb.console.templatetags.parts import badge
 from nousweb.lib.errors import Invalid
 
@@ -94,11 +95,11 @@ LIST = ListPage(
                 "Set up"
                 if person.has_second_factor
                 else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
-                or badge("No second factor", "block", when=role_of(person) in POWERFUL)
+                or badge("Not set up", "block", when=role_of(person) in POWERFUL)
             ),
         ),
         Column("Last log-in", "last_login", "time"),
-        Column("Added", "date_joined", "time"),
+        Column("Added", lambda person: day(person.date_joined)),
         Column("Actions", look="people/_person_actions.html"),
     ),
 )

@@ -31,7 +31,7 @@ def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
 
 @register.filter
 def outlined(value: str) -> SafeString:
-    """As `shown`, line by line, with Markdown headings in bold and items of lists indented; their signs stay."""
+    """As `shown`, line by line, with Markdown headings in bold without their signs, and items of lists indented."""
     return format_html_join("\n", "{}", ([_outlined(line)] for line in value.split("\n")))
 
 
@@ -39,7 +39,9 @@ def _outlined(line: str) -> Any:
     sign, _, words = line.partition(" ")
     if sign in ("-", "*", "+") and words:
         return format_html('<span class="listed">{}</span>', shown(line))
-    return format_html("<strong>{}</strong>", shown(line)) if sign and set(sign) == {"#"} else shown(line)
+    if not sign or set(sign) != {"#"}:
+        return shown(line)
+    return format_html('<strong><span class="visually-hidden">{} </span>{}</strong>', sign, shown(words))
 
 
 @register.filter
