@@ -173,7 +173,11 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         moved = whole_score(now) - whole_score(before)
         since = date.fromisoformat(first)
         change = f"{abs(moved)} point{'' if abs(moved) == 1 else 's'} {'higher' if moved > 0 else 'lower'} than"
-        note = f"{change if moved else 'As'} on {since.day} {since:%b}" if len(drawn) > 1 else "Counted today"
+        note = (
+            f"{change if moved else 'As'} on {since.day}\N{NO-BREAK SPACE}{since:%b}"
+            if len(drawn) > 1
+            else "Counted today"
+        )
         url = reverse("agent_health", args=[slug])
         figures.append(Figure("Memory health", f"{whole_score(now)}", "of 100", url=url, note=note))
     return figures

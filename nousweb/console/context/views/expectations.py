@@ -120,7 +120,7 @@ EXPECTATIONS = ListExport(
 LIST = ListPage(
     title="Expectations",
     noun="expectation",
-    about="What the agent’s prompts must have or must not have. Each change of its memory checks them again.",
+    about="What the agent’s prompts must have or must not have, checked after each change of its memory.",
     empty="An expectation says what the prompt for a question must have or must not have.",
 )
 FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
