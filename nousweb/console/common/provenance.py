@@ -19,7 +19,7 @@ from context.selectors import memory_uses, runs_with_memory
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.changes import audit_phrase
 from identity.principal import Principal
-from memory.models import Fact, FactChange, MemoryReview
+from memory.models import Fact, FactChange, ItemType, MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.console.common.change_sentence import change_sentence
 from nousweb.lib import clock
@@ -275,7 +275,8 @@ def _recorded(noun: str, key: object, by: Principal, until: datetime) -> Iterabl
 
 
 def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
-    if not by.may(VIEW_RUN):
+    # What is no memory, such as a censor, has no uses that are counted.
+    if not by.may(VIEW_RUN) or noun not in ItemType.values:
         return None
     runs = runs_with_memory(memory.agent, noun, str(memory.pk), by).filter(created_at__lte=clock.now())
     uses = memory_uses(memory.agent, noun, str(memory.pk), by)
