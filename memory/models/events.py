@@ -202,7 +202,7 @@ class LoopSummary(ProjectKeyFields):
         ]
 
     def __str__(self) -> str:
-        return f"Loop {self.loop_id}"
+        return f"Session {self.loop_id}"
 
     def get_absolute_url(self) -> str:
         return reverse("agent_loop", args=[self.agent.slug, self.loop_id])

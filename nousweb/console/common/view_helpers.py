@@ -266,4 +266,6 @@ def author_words(of: Any, kind: str = "") -> str:
     name, found, _ = of.removeprefix(STARTED).partition(BETWEEN_NAMES)
     if found:
         return name.replace("-", " ").capitalize()
-    return "Nous" if kind == "system" and name == of != COMMAND else name
+    if of == COMMAND:
+        return of.capitalize()
+    return "Nous" if kind == "system" and name == of else name

@@ -337,7 +337,7 @@ def test_audit_page_filters_pages_and_unfolds(
         for number in range(120)
     )
     system = {"system": "1"}
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         first = client.get(url, system)
     assert not {row.author_kind for row in client.get(url).context["rows"]} & {"system"}
     older = client.get(url, system | {"after": first.context["page"].next})

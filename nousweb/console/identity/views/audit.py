@@ -128,7 +128,7 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
             texts |= {str(pk): text for pk, text in found.values_list("pk", column) if text.strip()}
     for row in rows:
         row.phrase = audit_phrase(row.action)
-        row.label = re.sub(r"^loop ", "session ", row.object_label.partition(", proposed by ")[0])
+        row.label = re.sub(r"^[Ll]oop ", "session ", row.object_label.partition(", proposed by ")[0])
         if row.object_id in texts:
             row.label = f"“{Truncator(' '.join(texts[row.object_id].split())).chars(INPUT_CHARACTERS)}”"
             row.phrase = row.phrase.replace("recorded events of", "recorded")
