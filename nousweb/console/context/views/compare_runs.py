@@ -29,6 +29,7 @@ from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView, line_parts
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
+from nousweb.lib.visible_text import visible_plain
 
 Key = tuple[str, str]
 CHANGES: Mapping[str, tuple[str, str]] = {
@@ -251,7 +252,8 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         .values_list("pk", "created_at", "beginning")[:RUNS_TO_CHOOSE]
     )
     runs = [
-        (str(pk), f"{date_format(timezone.localtime(at), 'j M, H:i')}: {text or '(empty)'}") for pk, at, text in recent
+        (str(pk), f"{date_format(timezone.localtime(at), 'j M, H:i')}: {visible_plain(text) or '(empty)'}")
+        for pk, at, text in recent
     ]
     runs.append((NOW, "The other side's request, assembled now"))
     start = {"a": runs[0][0], "b": NOW}
