@@ -443,12 +443,13 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
 def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why a memory is in the prompt; None: it always is."""
     if candidate is None:
-        return {"reason": "", "note": "", "why": "", "relevance": None, "always": True}
+        return {"reason": "", "note": "", "why": "", "relevance": None, "bar": (), "always": True}
     reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
     note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
     why = "" if relevance is None else f"Relevance {relevance:.2f} to this question"
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
-    return {"reason": reason, "note": note, "why": why, "relevance": relevance, "always": False}
+    bar = [round(48 * (share or 0)) for share in (relevance, least)]
+    return {"reason": reason, "note": note, "why": why, "relevance": relevance, "bar": bar, "always": False}
 
 
 def _searched(candidate: Mapping[str, Any]) -> str:

@@ -251,10 +251,7 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         .order_by("-created_at", "-pk")
         .values_list("pk", "created_at", "beginning")[:RUNS_TO_CHOOSE]
     )
-    runs = [
-        (str(pk), f"{date_format(timezone.localtime(at), 'j M, H:i')}: {visible_plain(text) or '(empty)'}")
-        for pk, at, text in recent
-    ]
+    runs = [(str(pk), f"{_moment(at)}: {visible_plain(text) or '(empty)'}") for pk, at, text in recent]
     runs.append((NOW, "The other side's request, assembled now"))
     start = {"a": runs[0][0], "b": NOW}
     a_form, b_form = (
@@ -329,4 +326,4 @@ def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> dict[str
 
 
 def _moment(moment: datetime) -> str:
-    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M %Z")
+    return date_format(timezone.localtime(moment), "j M Y, H:i")
