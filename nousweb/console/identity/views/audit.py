@@ -311,7 +311,7 @@ def _states(event: AuditEvent) -> dict[str, Any]:
     after = event.after if isinstance(event.after, dict) else {"value": event.after}
     states: dict[str, list[dict[str, Any]]] = {"short": [], "long": []}
     for name in dict.fromkeys([*before, *after]):
-        old, new = _text(before.get(name)), _text(after.get(name))
+        old, new = _short(before.get(name)), _short(after.get(name))
         if old == new == "":
             continue
         long = name == "content" or "\n" in old + new or len(old) + len(new) > 200
