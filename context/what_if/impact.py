@@ -161,7 +161,7 @@ class Impact:
             if pieces
         ]
         tokens = [row.tokens_change for row in self.changed[:1] if row.tokens_change]
-        return tuple(most) or tuple(("+" if one > 0 else "−", f"{abs(one):,} tokens") for one in tokens)
+        return tuple(most) or tuple(("", f"{one:+,} tokens".replace("-", "−")) for one in tokens)
 
     @property
     def cut_short(self) -> bool:

@@ -85,9 +85,8 @@ function missing(key) {
   const text = row?.querySelector("[data-read]");
   if (row) return `This item cannot be decided in the list. Open it with ${keys.open}, and read it there.`;
   if (document.querySelector("[data-keylist]")) return `No item is selected. Select one with ${keys.next}.`;
-  const valid = [...document.querySelectorAll("[data-decide] [data-key]")].map((one) => `${one.dataset.key} ${one.dataset.keyLabel ?? ""}`.trim());
-  const offer = valid.length ? `Keys that decide: ${valid.join(", ")}.` : "It can no longer be decided.";
-  return `Not a decision about this item: ${key}. ${offer}`;
+  const valid = $$("[data-decide] button[data-key]").map(({ dataset }) => `${dataset.key}${dataset.keyLabel ? ` for “${dataset.keyLabel}”` : ""}`);
+  return `Here ${key} decides nothing. ${valid.length ? `Press ${valid.join(", ")}.` : "It can no longer be decided."}`;
 }
 
 document.addEventListener("nous:key", (event) => {
