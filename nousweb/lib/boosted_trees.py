@@ -69,11 +69,14 @@ class BoostedTrees:
         # All trees of all rows at once, by numbers of a byte: the three bits of a leaf are what its path answers.
         n0, n1, n2, n3, n4, n5, n6 = holds.take(self.nodes, axis=0)
         low = _either(n0, _either(n2, n6, n5), _either(n1, n4, n3))
-        leaf = n0 << 2 | _either(n0, n2, n1) << 1 | low
+        # Doubled by addition, of many bytes at once: numpy shifts one after the other.
+        high = n0 + n0 | _either(n0, n2, n1)
+        leaf = high + high | low
         # Half as many numbers are looked up and added when two trees are asked together.
         first, second = leaf.reshape(2, len(self.pairs), -1)
         begins = np.arange(len(self.pairs), dtype=np.intp)[:, None] * self.pairs.shape[1]
-        return np.asarray(self.pairs.take((first << DEPTH | second) + begins).sum(axis=0))
+        both = second + first * np.uint8(LEAVES)
+        return np.asarray(self.pairs.take(both + begins).sum(axis=0))
 
 
 def _either(condition: Bits, yes: Bits, no: Bits) -> Bits:

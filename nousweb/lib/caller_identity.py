@@ -4,6 +4,7 @@ address. Requests with an unknown token are counted per address.
 
 import hashlib
 import ipaddress
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def caller_of(authorization: bytes, address: str) -> tuple[str, bool]:
     return address, False
 
 
+@lru_cache(maxsize=4_096)
 def network_of(address: str) -> str:
     """The part of `address` that distinguishes clients: an IPv4 address, or the /64 network of an IPv6 address."""
     try:

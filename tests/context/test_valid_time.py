@@ -230,7 +230,7 @@ def test_fact_asked_for_by_its_id_says_that_it_is_not_in_use(called, facts):
 
 
 def test_pages_mark_facts_that_are_not_valid(bob, facts):
-    for fact, words in zip(facts, ("expired", "active", "not yet valid"), strict=True):
+    for fact, words in zip(facts, ("Expired", "Active", "Not yet valid"), strict=True):
         assert words in markup(browser(bob).get(f"/agents/ada/facts/{fact.pk}/")).split("fact-content")[0]
     listed = markup(browser(bob).get("/agents/ada/facts/"))
     assert [text in listed for text in (ENDED, CURRENT, COMING)] == [False, True, False]

@@ -484,7 +484,7 @@ def test_person_revokes_like_any_token(flow, admin, ada, charlie):
     token = ApiToken.objects.get(agent=ada)
     page = admin.get("/agents/ada/tokens/").content.decode()
     assert "Desk" in page
-    assert "connected over MCP" in page
+    assert "Connected over MCP" in page
     token_revoke(token=token, by=Principal.of_user(charlie))
     assert mcp(given["access_token"]).status_code == 401
     assert flow.refresh(given["refresh_token"]).json()["error"] == "invalid_grant"

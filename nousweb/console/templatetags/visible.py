@@ -31,7 +31,7 @@ def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
 
 @register.filter
 def outlined(value: str) -> SafeString:
-    """As `shown`, line by line, with Markdown headings in bold without their signs, and items of lists indented."""
+    """As `shown`, line by line, with Markdown headings in bold behind their pale signs, and items of lists indented."""
     return format_html_join("\n", "{}", ([_outlined(line)] for line in value.split("\n")))
 
 
@@ -41,7 +41,7 @@ def _outlined(line: str) -> Any:
         return format_html('<span class="listed">{}</span>', shown(line))
     if not sign or set(sign) != {"#"}:
         return shown(line)
-    return format_html('<strong><span class="visually-hidden">{} </span>{}</strong>', sign, shown(words))
+    return format_html('<strong><span class="muted">{} </span>{}</strong>', sign, shown(words))
 
 
 @register.filter

@@ -6,10 +6,11 @@ Results are cached by the hash of the text, since prompts repeat most of their l
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
+from typing import TypeVar
 
 from nousweb.lib.injection.scan import DISGUISE, RULES, THRESHOLDS, InjectionMatch, features_in, fold_text, scan_text
 from nousweb.lib.readable_text import readable_text
@@ -45,27 +46,27 @@ class _Piece:
     continues: bool
 
 
-_cache: dict[bytes, tuple[InjectionMatch | None, _Piece | None]] = {}
+_Cached = TypeVar("_Cached")
+_matches: dict[bytes, InjectionMatch | None] = {}
+_pieces: dict[bytes, _Piece | None] = {}
 
 
 def scan_cached(text: str, trust: str) -> InjectionMatch | None:
     """As `scan_text`, from the cache where possible."""
-    return _scanned(text, trust)[0]
+    return _cached(_matches, f"{trust} {THRESHOLDS.get(trust)}\n{text}", lambda: scan_text(text, trust))
 
 
-def _scanned(text: str, trust: str) -> tuple[InjectionMatch | None, _Piece | None]:
-    """The match of a text; without one, what is known of it as a part of a longer sentence."""
-    marked = f"{trust} {THRESHOLDS.get(trust)}\n{text}"
-    key = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _cached(cache: dict[bytes, _Cached], name: str, made: Callable[[], _Cached]) -> _Cached:
+    key = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     try:
-        return _cache[key]
+        return cache[key]
     except KeyError:
         pass
-    match = scan_text(text, trust)
-    if len(_cache) >= CACHED:
-        _cache.clear()
-    found = _cache[key] = (match, None if match else _piece(text))
-    return found
+    value = made()
+    if len(cache) >= CACHED:
+        cache.clear()
+    cache[key] = value
+    return value
 
 
 def scan_pieces(texts: Sequence[str], trusts: Sequence[str]) -> list[PieceMatch]:
@@ -79,10 +80,9 @@ def scan_pieces(texts: Sequence[str], trusts: Sequence[str]) -> list[PieceMatch]
     for place, (text, trust) in enumerate(zip(texts, trusts, strict=True)):
         if not trust:
             continue
-        match, piece = _scanned(text, trust)
-        if match:
+        if match := scan_cached(text, trust):
             found.append(PieceMatch((place,), match))
-        elif piece:
+        elif piece := _cached(_pieces, text, partial(_piece, text)):
             pieces[place] = piece
     if not any(piece.is_open for piece in pieces.values()):
         return found
