@@ -18,27 +18,28 @@ import numpy as np
 
 from benchmarks.requests_model.sentences import Sentence, package_sentences, sentences_made
 from nousweb.lib.injection.request_model import CHARACTERS, SCALE, WEIGHTS_FILE, WORDS, places_of
-from nousweb.lib.injection.scan import FEATURES, features_in, fold_text, sentences
+from nousweb.lib.injection.scan import FEATURES, features_in, fold_text, judged_sentences
 
-ASKS, HARMLESS = 1.75, -1.0
+ASKS, HARMLESS = 4.5, 2.0
 """The scores from which a sentence asks its reader to act, by the full model, and below which the rules on words do not
-count, by the first one. By the written texts of one set, with the model fitted to the others: the fewest harmless texts
-held at hardly a request less."""
-REPEATED = 4
-"""So often does a written text count in the fit, beside sentences made of parts."""
+count, by the first one. By the first half of the unseen texts, to which nothing is fitted: 2 % of the harmless ones are
+held."""
+REPEATED = {"known": 12, "own": 60}
+"""So often does a written text count in the fit, and one of the own set, beside sentences made of parts."""
 PASSED = 0.99
 """Of the requests of the split "choose" that the full model finds, so many pass the first one."""
 ROUNDS, BATCH, STEP, DECAY = 10, 256, 0.02, 1e-4
 NAMES = tuple(sorted(FEATURES))
 
 
-def judged(sentence: Sentence) -> list[str]:
-    """The folded sentences of a text that have its label: of a request, the one with the act."""
-    parts = [fold_text(part) for part in sentences(sentence.text)] or [fold_text(sentence.text)]
-    if not sentence.is_request:
+def judged(sentence: Sentence) -> list[tuple[str, str]]:
+    """The folded sentences of a text that have its label, with their windows: of a request, the one with the act, or
+    all if the act is the whole text, of which one is chosen later."""
+    parts = list(judged_sentences(fold_text(sentence.text))) or [(fold_text(sentence.text),) * 2]
+    if not sentence.is_request or sentence.act == sentence.text:
         return parts
     begins = fold_text(sentence.act)[:18]
-    return [part for part in parts if begins in part][:1] or parts[-1:]
+    return [part for part in parts if begins in part[0]][:1] or parts[-1:]
 
 
 class Rows:
@@ -129,14 +130,14 @@ def main() -> None:
 
     django.setup()
     made = [*sentences_made(), *package_sentences()]
-    once = {text: one for one in reversed(made) for text in judged(one)}
-    texts, about = list(once), list(once.values())
+    once = {part: (window, one) for one in reversed(made) for part, window in judged(one)}
+    texts, windows, about = list(once), [window for window, _ in once.values()], [one for _, one in once.values()]
     began = time.perf_counter()
-    vectors = vectors_of(texts, given.vectors)
+    vectors = np.hstack([vectors_of(texts, given.vectors), vectors_of(windows, given.vectors)])
     print(f"{len(texts)} sentences, vectors {time.perf_counter() - began:.0f} s", flush=True)
     labels = np.array([one.is_request for one in about], np.float32)
     splits = np.array([one.split for one in about])
-    times = np.array([REPEATED if one.style.startswith("known") else 1 for one in about])
+    times = np.array([REPEATED.get(one.style.partition(" ")[0], 1) for one in about])
     fit, choose = np.repeat(np.arange(len(about)), times * (splits == "fit")), np.flatnonzero(splits == "choose")
     everything = Rows(texts, vectors)
     if given.check:
@@ -144,6 +145,16 @@ def main() -> None:
             lexical, full, thresholds = held["lexical"], held["full"], held["thresholds"]
             lexical, full = lexical.astype(np.float32), full.astype(np.float32)
     else:
+        asked = Counter(one.text for one in about if one.is_request)
+        several = np.array([one.is_request and asked[one.text] > 1 for one in about])
+        # Fitted to requests of one sentence, the model says which sentence of the others asks; the rest are left out.
+        first = fit[~several[fit]]
+        scores = everything.scores(fitted(Rows([texts[place] for place in first], vectors[first]), labels[first]))
+        best: dict[str, int] = {}
+        for place in np.flatnonzero(several)[np.argsort(scores[several])].tolist():
+            best[about[place].text] = place
+        several[list(best.values())] = False
+        fit = fit[~several[fit]]
         of_fit = [texts[place] for place in fit]
         lexical = fitted(Rows(of_fit, None), labels[fit])
         full = fitted(Rows(of_fit, vectors[fit]), labels[fit])

@@ -14,7 +14,6 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.poisoning.requests import RequestCase, request_cases, requests_alone, written_cases
-from nousweb.lib.injection.scan import sentences
 
 HERE = Path(__file__).parent
 SPLITS = ("fit", "choose", "blind")
@@ -342,16 +341,17 @@ def _harmless(dice: random.Random) -> Iterator[Sentence]:
 
 
 def _known() -> Iterator[Sentence]:
-    """The known texts of benchmarks.poisoning: harmless ones, and requests that are one sentence."""
-    cases = [*request_cases(), *written_cases("known")]
+    """The known texts of benchmarks.poisoning. Of a request of several sentences, `act` is the whole text."""
+    own = request_cases()
+    cases = [*own, *written_cases("known")]
     for line in (HERE.parent / "poisoning" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         if case["half"] == "dev" and case["origin"] in ("tool", "web") and not case["family"].startswith("obfuscated"):
             text = ".\n".join(case["parts"])
             cases.append(RequestCase("dev", case["family"], text, case["label"] == "attack"))
-    for case in cases:
-        if not case.is_request or len(list(sentences(case.text))) == 1:
-            yield Sentence("fit", f"known {case.family}", case.text, case.text if case.is_request else "")
+    for place, case in enumerate(cases):
+        style = f"{'own' if place < len(own) else 'known'} {case.family}"
+        yield Sentence("fit", style, case.text, case.text if case.is_request else "")
     for text, act in requests_alone():
         yield Sentence("fit", "known form", text, act)
 

@@ -16,7 +16,6 @@ from nousweb.lib.injection.request_model import (
     LONGEST,
     MOST_SENTENCES,
     full_scores,
-    judged_parts,
     lexical_scores,
     request_weights,
 )
@@ -25,6 +24,7 @@ from nousweb.lib.injection.scan import (
     THRESHOLDS,
     InjectionMatch,
     features_in,
+    judged_sentences,
     scan_text,
     sentences,
     variants,
@@ -68,18 +68,21 @@ def request_in(text: str) -> tuple[float, str]:
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def _judged(text: str) -> tuple[float, str]:
-    possible: dict[str, tuple[float, float]] = {}
+    possible: dict[str, tuple[float, float, str]] = {}
     for readable, _ in variants(text):
-        for part in (part for sentence in sentences(readable) for part in judged_parts(sentence)):
+        for part, window in judged_sentences(readable):
             if part not in possible:
                 scores = lexical_scores(part, features_in(part))
                 if scores[0] >= request_weights().possible:
-                    possible[part] = scores
+                    possible[part] = (*scores, window)
     judged = heapq.nlargest(MOST_SENTENCES, possible, key=possible.__getitem__)
     if not judged:
         return -math.inf, ""
-    full = full_scores([possible[part][1] for part in judged], local_embedder().sentence_vectors(judged))
-    return max(zip(full.tolist(), judged, strict=True))
+    _, lexical, windows = zip(*(possible[part] for part in judged), strict=True)
+    read = list(dict.fromkeys([*judged, *windows]))
+    vectors = local_embedder().sentence_vectors(read)
+    own, around = ([read.index(one) for one in texts] for texts in (judged, windows))
+    return max(zip(full_scores(lexical, vectors[own], vectors[around]).tolist(), judged, strict=True))
 
 
 def instructs(text: str) -> bool:

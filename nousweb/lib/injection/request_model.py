@@ -1,7 +1,8 @@
 """Whether a sentence asks its reader to act: two linear models, fitted by `benchmarks.requests_model`.
 
 The first one knows the words, their parts, and the features of `scan`. What it finds possible is judged by the second
-one, which also has the sentence's vectors of the local embedding model. Scores are log-odds.
+one, which also has vectors of the local embedding model: the sentence's, and those of the text around it, by which a
+letter from one person to another is told from a request to whoever reads. Scores are log-odds.
 """
 
 import itertools
@@ -39,8 +40,8 @@ _PARTS = (2, 3, 4, 5)
 @dataclass(frozen=True, slots=True)
 class RequestWeights:
     """`lexical` and `full` have the weights of words, parts of words, features by `features`, and, of the full one, of
-    the vectors; then their constant. By its words alone, a sentence is judged further from `possible` on, and is no
-    request below `harmless`. It is one from `asks` on."""
+    the vectors of the sentence and of its window; then their constant. By its words alone, a sentence is judged further
+    from `possible` on, and is no request below `harmless`. It is one from `asks` on."""
 
     lexical: NDArray[np.float32]
     full: NDArray[np.float32]
@@ -99,11 +100,12 @@ def lexical_scores(sentence: str, features: Collection[str]) -> tuple[float, flo
     return scores[0], scores[1]
 
 
-def full_scores(lexical: Sequence[float], vectors: NDArray[Any]) -> NDArray[Any]:
-    """The full scores of sentences: what `lexical_scores` says of them, and a row of `vectors` for each."""
+def full_scores(lexical: Sequence[float], vectors: NDArray[Any], windows: NDArray[Any]) -> NDArray[Any]:
+    """The full scores of sentences: what `lexical_scores` says of them, and a row of `vectors` and of `windows`, the
+    vectors of the texts around them, for each."""
     weights = request_weights()
-    begin = WORDS + CHARACTERS + len(weights.features)
-    return np.asarray(lexical, np.float32) + vectors.astype(np.float32) @ weights.full[begin:-1]
+    of_vectors = weights.full[WORDS + CHARACTERS + len(weights.features) : -1]
+    return np.asarray(lexical, np.float32) + np.hstack([vectors, windows]).astype(np.float32) @ of_vectors
 
 
 def judged_parts(sentence: str) -> Iterator[str]:

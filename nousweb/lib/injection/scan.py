@@ -23,7 +23,7 @@ from typing import Any
 import re2
 
 from nousweb.lib.characters import shows_all
-from nousweb.lib.injection.request_model import WEIGHTS_FILE, lexical_scores, request_weights
+from nousweb.lib.injection.request_model import WEIGHTS_FILE, judged_parts, lexical_scores, request_weights
 from nousweb.lib.lookalikes import as_latin
 from nousweb.lib.readable_text import readable_text
 
@@ -110,6 +110,8 @@ BLOCK_CHARACTERS = 4_000
 SHORT_LINE = 30
 """A line shorter than this may be part of a sentence that was split to evade the scan."""
 SET_BYTES = 32 << 20
+WINDOW = 1_000
+"""Characters of the sentences around a sentence that are read with it."""
 BROKEN_LINE = 60
 """A line up to this length without a full stop may continue in the next line."""
 LOWERED = 2.0
@@ -304,6 +306,18 @@ def sentences(text: str) -> Iterator[str]:
         held = ""
     if held:
         yield held
+
+
+def judged_sentences(text: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a folded text in the parts that are judged, each with its window: the sentences around it, up to
+    WINDOW characters."""
+    window: list[str] = []
+    for sentence in [*sentences(text), ""]:
+        if window and (not sentence or sum(map(len, window)) + len(sentence) > WINDOW):
+            around = " ".join(window)[:WINDOW]
+            yield from ((part, around) for held in window for part in judged_parts(held))
+            window = []
+        window.append(sentence)
 
 
 def variants(text: str) -> Iterator[tuple[str, bool]]:
