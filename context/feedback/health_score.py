@@ -197,13 +197,26 @@ def whole_score(score: float) -> int:
     return min(round(score), 99) if score < 100 else 100
 
 
+def score_moved(now: int, before: int) -> str:
+    """The change of a score as the beginning of a comparison: "2 points lower than", or "as"."""
+    points = abs(now - before)
+    return (
+        f"{points} point{'' if points == 1 else 's'} {'higher' if now > before else 'lower'} than" if points else "as"
+    )
+
+
+def health_read(value: Mapping[str, Any]) -> dict[date, DayHealth]:
+    """The health by day of a snapshot HEALTH_BY_DAY, the days in their order."""
+    return {
+        date.fromisoformat(day): DayHealth(one[0], frozenset(one[1])) if isinstance(one, list) else DayHealth(one)
+        for day, one in sorted(value.items())
+    }
+
+
 def health_by_day(view: PersonaMemory) -> dict[date, DayHealth]:
     """The health of past days that was kept, as it was when the worker counted it."""
     kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=len(view.personas) > 1)
-    return {
-        date.fromisoformat(day): DayHealth(one[0], frozenset(one[1])) if isinstance(one, list) else DayHealth(one)
-        for day, one in (kept.value.items() if kept else ())
-    }
+    return health_read(kept.value) if kept else {}
 
 
 def score_keep(view: PersonaMemory) -> bool:

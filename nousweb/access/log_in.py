@@ -11,8 +11,9 @@ from axes.handlers.database import AxesDatabaseHandler
 from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.auth.signals import user_logged_in
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import HttpRequest, HttpResponse
@@ -29,7 +30,8 @@ BACKEND = "nousweb.access.log_in.PersonBackend"
 
 
 def people_with_access() -> QuerySet[User]:
-    """Accounts, each with `has_second_factor`, `needs_second_factor` and `limited_to`, the keys of agents or None."""
+    """Accounts, each with `has_second_factor`, `needs_second_factor`, `limited_to` (the keys of agents or None) and
+    `group_names`."""
     required = SecondFactorRequirement.objects.filter(role=OuterRef("groups__name"))
     of_role = User.objects.filter(Exists(required), pk=OuterRef("pk"), is_superuser=False)
     of_owner = SecondFactorRequirement.objects.filter(role=Invitation.OWNER)
@@ -38,6 +40,7 @@ def people_with_access() -> QuerySet[User]:
         has_second_factor=Exists(SecondFactor.objects.filter(person=OuterRef("pk"))),
         limited_to=Subquery(AgentLimit.objects.filter(person=OuterRef("pk")).values("agents")),
         needs_second_factor=ExpressionWrapper(needs, output_field=BooleanField()),
+        group_names=ArraySubquery(Group.objects.filter(user=OuterRef("pk")).values("name")),
     )
 
 
@@ -63,7 +66,7 @@ class PersonBackend(ModelBackend):
         # Every request of a person begins with this statement, so it is a prepared one.
         for row in _WITH_ACCESS.rows(None, person=user_id):
             person: Any = instance_of(User, row[:_WIDTH])
-            person.has_second_factor, person.limited_to, person.needs_second_factor = row[_WIDTH:]
+            person.has_second_factor, person.limited_to, person.needs_second_factor, person.group_names = row[_WIDTH:]
             return person if self.user_can_authenticate(person) else None
         return None
 

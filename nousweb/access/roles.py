@@ -1,5 +1,7 @@
 """The roles of people, as Django groups with permissions, declared as data."""
 
+from typing import Any
+
 from django.apps import apps
 from django.contrib.auth.management import create_permissions
 
@@ -86,9 +88,8 @@ OWNER = "Owner"
 """The role that manages people: a superuser."""
 
 
-def role_of(user: object) -> str:
-    """The highest role of a person, in a word, for the console."""
-    if getattr(user, "is_superuser", False):
+def role_of(user: Any) -> str:
+    """The highest role of a person of `people_with_access`, in a word, for the console."""
+    if user.is_superuser:
         return OWNER
-    names = {group.name for group in user.groups.all()}  # type: ignore[attr-defined]
-    return next((role for role in reversed(ROLE_PERMISSIONS) if role in names), "No role")
+    return next((role for role in reversed(ROLE_PERMISSIONS) if role in user.group_names), "No role")

@@ -17,7 +17,7 @@ from nousweb.lib.distribution import is_distributed
 from nousweb.lib.prepared_statements import CachedQuery, Rows, fetch_combined
 
 _PERSON = -1
-_MOMENTS = ("since", "now", "day", "week", "fortnight", "today", "judge_since", "first", "first_before", "last_before")
+_MOMENTS = ("since", "now", "day", "week", "fortnight", "today", "judge_since", "first", "first_before")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ def board_rows(queries: Mapping[str, CachedQuery], since: datetime, by: Principa
         "judge_since": min(today, now - timedelta(days=14)),
         "first": drawn.start,
         "first_before": drawn.earlier,
-        "last_before": drawn.end - drawn.length,
     }
     sight = Sight(by.may(VIEW_SUBCONSCIOUS), by.agents is not None)
     if is_distributed():

@@ -37,7 +37,6 @@ from nousweb.console.home.period import Figure
 from nousweb.console.home.recent_prompts import (
     BY_DAY,
     FAILED,
-    RECENT,
     SCORES,
     STANDING,
     FailedPrompt,
@@ -146,7 +145,6 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "index": (VIEW_INDEX, UNREADY),
     "models": (VIEW_INDEX, MODELS),
     "judge": (VIEW_INDEX, JUDGE_CALLS),
-    "recent": (VIEW_RUN, RECENT),
     "days": (VIEW_RUN, BY_DAY),
     "failed": (VIEW_RUN, FAILED),
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
@@ -180,7 +178,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks.append(index_check(rows["index"], both=both))
         checks.append(embedder_check(rows["models"]))
         checks.append(judge_check(rows["judge"], by))
-    prompts = recent_prompts(rows["recent"]) if "recent" in rows else None
+    prompts = recent_prompts(rows["days"]) if "days" in rows else None
     if prompts:
         checks.append(prompts.check)
     if "log" in rows:

@@ -1,7 +1,7 @@
 """How many prompts the last week had, those that failed, and the figures of each of the last 14 days."""
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Value
@@ -9,7 +9,7 @@ from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
 
 from context.feedback.figure_snapshots import HEALTH_BY_DAY
-from context.feedback.health_score import whole_score
+from context.feedback.health_score import health_read, score_moved, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
@@ -45,57 +45,49 @@ class RecentPrompts:
         )  # fmt: skip
 
 
-def _numbers(sight: Sight, now: datetime, day: datetime, week: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
-    runs = ContextRun.objects.filter(created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
+def _by_day(
+    sight: Sight,
+    now: datetime,
+    day: datetime,
+    week: datetime,
+    fortnight: datetime,
+    first: datetime,
+    first_before: datetime,
+) -> QuerySet[Any, Any]:
+    runs = ContextRun.objects.filter(created_at__gte=first_before, created_at__lte=now, persona__in=sight.personas)
+    drawn = Q(created_at__gte=first) | Q(created_at__lt=fortnight)
     return (
         for_visible_agents(runs, sight)
         .order_by()
-        .values_list(Value("prompts"))
+        .annotate(of=TruncDate("created_at"))
+        .values_list("of")
         .annotate(
-            n=Count("created_at", filter=Q(created_at__gte=week)),
-            n_before=Count("created_at", filter=Q(created_at__lt=week)),
-            failed=Count("created_at", filter=Q(created_at__gte=day) & ~Q(failed_sections=[])),
+            of_day=Count("created_at", filter=drawn),
+            tokens_of_day=Sum("tokens", filter=drawn, default=0),
+            ended=Count("created_at", filter=drawn & ~Q(outcome="")),
+            succeeded=Count("created_at", filter=drawn & Q(outcome=ContextRun.Outcome.SUCCESS)),
+            recent=Count("created_at", filter=Q(created_at__gte=week)),
+            recent_before=Count("created_at", filter=Q(created_at__gte=fortnight, created_at__lt=week)),
+            incomplete=Count("created_at", filter=Q(created_at__gte=day) & ~Q(failed_sections=[])),
         )
-        .values_list("n", "n_before", "failed")
-    )
+    )  # fmt: skip
 
 
-RECENT = board_query(_numbers, "now", "day", "week", "fortnight")
+BY_DAY = board_query(_by_day, "now", "day", "week", "fortnight", "first", "first_before")
+"""Days with the figures that are drawn, of the period and of the one before up to this time of its last day, and the
+numbers to the minute."""
 
 
 def recent_prompts(rows: Rows) -> RecentPrompts:
-    """The numbers to the minute, from the row of RECENT."""
-    return RecentPrompts(*(int(value or 0) for value in (rows[0] if rows else (0, 0, 0))))
-
-
-def _by_day(
-    sight: Sight, now: datetime, first: datetime, first_before: datetime, last_before: datetime
-) -> QuerySet[Any, Any]:
-    drawn = Q(created_at__gte=first, created_at__lte=now)
-    before = Q(created_at__gte=first_before, created_at__lt=last_before)
-    runs = ContextRun.objects.filter(drawn | before, created_at__gte=first_before, persona__in=sight.personas)
-    return (
-        for_visible_agents(runs, sight)
-        .order_by()
-        .annotate(day=TruncDate("created_at"))
-        .values_list("day")
-        .annotate(
-            of_day=Count("created_at"),
-            tokens_of_day=Sum("tokens", default=0),
-            ended=Count("created_at", filter=~Q(outcome="")),
-            succeeded=Count("created_at", filter=Q(outcome=ContextRun.Outcome.SUCCESS)),
-        )
-    )
-
-
-BY_DAY = board_query(_by_day, "now", "first", "first_before", "last_before")
+    """The numbers to the minute, from the rows of BY_DAY."""
+    return RecentPrompts(*(sum(int(row[place]) for row in rows) for place in (5, 6, 7)))
 
 
 def daily_figures(rows: Rows) -> list[Figure]:
     """Prompts with their reported success, and their mean tokens, in 14 days, from the rows of BY_DAY; none without
     prompts."""
     period = Period(DEFAULT_DAYS, clock.now())
-    found = {str(row[0]): [int(value) for value in row[1:]] for row in rows}
+    found = {str(row[0]): [int(value) for value in row[1:5]] for row in rows}
 
     def days(moments: list[datetime]) -> list[list[int]]:
         return [found.get(moment.date().isoformat(), [0, 0, 0, 0]) for moment in moments]
@@ -167,19 +159,15 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         note = f"Last checked {clock_or_day(moment_read(last))}"
         figures.append(Figure("Expectations", f"{hold:,}", f"of {of:,} hold", url=url, note=note))
     if len(scores) == 1:
-        slug, days = scores[0]
-        drawn = [(day, one[0] if isinstance(one, list) else one) for day, one in sorted(days.items())[-DEFAULT_DAYS:]]
-        (first, before), (_, now) = drawn[0], drawn[-1]
-        moved = whole_score(now) - whole_score(before)
-        since = date.fromisoformat(first)
-        change = f"{abs(moved)} point{'' if abs(moved) == 1 else 's'} {'higher' if moved > 0 else 'lower'} than"
-        note = (
-            f"{change if moved else 'As'} on {since.day}\N{NO-BREAK SPACE}{since:%b}"
-            if len(drawn) > 1
-            else "Counted today"
-        )
+        slug, kept = scores[0]
+        days = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
+        (first, before), *_ = drawn = [*days.items()]
+        last, now = drawn[-1]
+        note = f"Counted {last.day}\N{NO-BREAK SPACE}{last:%b}"
+        if first != last:
+            note += f", {score_moved(now, before)} on {first.day}\N{NO-BREAK SPACE}{first:%b}"
         url = reverse("agent_health", args=[slug])
-        figures.append(Figure("Memory health", f"{whole_score(now)}", "of 100", url=url, note=note))
+        figures.append(Figure("Memory health", f"{now}", "of 100", url=url, note=note))
     return figures
 
 

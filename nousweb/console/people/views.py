@@ -9,7 +9,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.models import User
-from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -96,6 +95,7 @@ LIST = ListPage(
                 if person.has_second_factor
                 else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
                 or badge("Not set up", "block", when=role_of(person) in POWERFUL)
+                or "Not set up"
             ),
         ),
         Column("Last log-in", "last_login", "time"),
@@ -125,7 +125,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
                 made, secret = invitation_create(role=given["role"], note=given["note"], days=given["days"], by=by)
                 link = request.build_absolute_uri(reverse("invitation", args=[secret]))
                 context, form, status = {"made": made, "link": link}, InvitationForm(), 200
-    accounts = people_with_access().prefetch_related("groups").order_by("-is_active", "username")
+    accounts = people_with_access().order_by("-is_active", "username")
     if export_format(request):
         return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
@@ -163,7 +163,7 @@ def invitation_take_back(request: HttpRequest, by: Principal, pk: UUID) -> HttpR
 @page(owner_check, methods=FORM)
 def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """One person: role, sessions, and keeping them out. A POST changes the role."""
-    who = get_object_or_404(people_with_access().prefetch_related(Prefetch("groups")), pk=pk)
+    who = get_object_or_404(people_with_access(), pk=pk)
     role = role_of(who)
     return form_page(
         request,

@@ -270,7 +270,7 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
     for number in (0, 40):
         for place in range(number):
             make_fact(ada, f"The ledger export failed {place} times.", system)
-        with django_assert_num_queries(17):
+        with django_assert_num_queries(16):
             client.get(URL, {"input": EXPORT})
 
 

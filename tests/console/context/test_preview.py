@@ -49,7 +49,7 @@ def test_preview_number_of_queries_is_constant(
         for _ in range(number // 400):
             make_run(ada, actor, "Hello")
         # With facts, one statement more looks for what contests them, and two for the core memory beyond what is read.
-        with django_assert_num_queries(10 + 3 * bool(number)):
+        with django_assert_num_queries(9 + 3 * bool(number)):
             client.get(url, {"input": "Hello"})
 
 

@@ -83,5 +83,5 @@ def test_profiles_page_number_of_queries_is_constant(ada, alice, django_assert_n
     client.get(URL)
     for number in (0, 20):
         ContextProfile.objects.bulk_create(ContextProfile(slug=f"p{n}", name=f"P{n}") for n in range(number))
-        with django_assert_num_queries(10):
+        with django_assert_num_queries(9):
             client.get(URL)

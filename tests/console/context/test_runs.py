@@ -76,7 +76,7 @@ def test_runs_pages_follow_each_other_without_a_gap(ada, actor, alice, django_as
     seen, query = [], {}
     client.get(LOG)
     while True:
-        with django_assert_num_queries(10):
+        with django_assert_num_queries(9):
             page = client.get(LOG, query).context["page"]
         seen += [row.pk for row in page.rows]
         if not page.next:
@@ -115,7 +115,7 @@ def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django
     client = browser(bob)
     url = f"/agents/ada/context/{run.pk}/"
     client.get(url)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(15):
         page = client.get(url)
     assert "replica lagged" in text(page)
     # The pieces lie in the log: what becomes of the memory changes nothing here.
@@ -327,7 +327,7 @@ def test_fingerprints_page_shows_the_confidence(ada, actor, alice, django_assert
     client = browser(alice)
     url = "/agents/ada/context/fingerprints/"
     client.get(url)
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(9):
         page = client.get(url)
     ((row, _),) = page.context["rows"]
     assert (row.runs, row.success, row.failure, row.percent, row.few) == (4, 2, 1, 67, True)

@@ -90,5 +90,5 @@ def test_candidates_of_a_run_are_searched_by_words(runs, alice):
 def test_timeline_costs_the_same_however_long(runs, ada, alice, django_assert_num_queries):
     client = browser(alice)
     client.get(PAGE, {"session": "night/1"})
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(13):
         client.get(PAGE, {"session": "night/1"})

@@ -548,5 +548,5 @@ def test_home_number_of_queries_is_constant(
             assert client.get(url).status_code == 200
 
 
-QUERIES = 21 if CITUS_URL else 12
+QUERIES = 21 if CITUS_URL else 11
 """Of one page for a reviewer: five of the session and the console's frame, the rest as told in each reader."""

@@ -246,11 +246,11 @@ def test_inbox_queries_do_not_grow(
     client = browser(bob)
     client.get(reverse("inbox"))
     question = make_review(ada, actor, NEVER, SOMETIMES)
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(17):
         client.get(reverse("inbox"))
     make_copies(proposal, 12, content="'Wish ' || n")
     make_copies(question, 12, about="'pair ' || n")
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(17):
         client.get(reverse("inbox"))
 
 

@@ -393,5 +393,5 @@ def test_usage_queries_read_one_period_or_count(ada: Agent, bob: User) -> None:
     assert all('"created_at" >=' in sql and '"created_at" <' in sql for sql in runs)
 
 
-QUERIES = 16
+QUERIES = 15
 """Of one page for a reviewer: five of the session and the console's frame, the rest as told in each reader."""

@@ -21,8 +21,8 @@ from tests.http import markup
 pytestmark = pytest.mark.django_db
 
 VALUES = ["ada", "values"]
-# Session, person, the person's own rights and those of the groups, and the frame's agents, waiting and role.
-FRAME = 7
+# Session, person with role, the person's own rights and those of the groups, and the frame's agents and what waits.
+FRAME = 6
 
 
 def as_person(user: User) -> Client:

@@ -91,10 +91,10 @@ def test_review_queue_number_of_queries_is_constant(
         # One counts what is in each part of the inbox, for its tabs; one reads who may be assigned what is ticked.
         # Three are of what people did: saved filters, assignments, and numbers of comments.
         # One counts the reviews that are held back.
-        with django_assert_num_queries(23):
+        with django_assert_num_queries(22):
             assert client.get(pages[0]).status_code == 200
         # Six of these are about people: whose it is, who may have it, what they said.
-        with django_assert_num_queries(22):
+        with django_assert_num_queries(21):
             assert client.get(pages[1]).status_code == 200
 
 
@@ -337,7 +337,7 @@ def test_audit_page_filters_pages_and_unfolds(
         for number in range(120)
     )
     system = {"system": "1"}
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         first = client.get(url, system)
     assert not {row.author_kind for row in client.get(url).context["rows"]} & {"system"}
     older = client.get(url, system | {"after": first.context["page"].next})

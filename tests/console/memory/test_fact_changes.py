@@ -186,7 +186,7 @@ def test_facts_page_number_of_queries_is_constant_at_ten_thousand(
     make_copies(Fact.objects.create(agent=ada, content="Fact.", tags=["t"]), 9_999, content="'Fact ' || n || '.'")
     client = browser(charlie)
     client.get("/login/")
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(10):
         assert client.get(reverse("agent_facts", args=["ada"]), query).status_code == 200
 
 
@@ -198,7 +198,7 @@ def test_fact_page_number_of_queries_is_constant(
         fact = fact_supersede(old=fact, new=new, by=Principal.of_user(bob))[1]
     client = browser(bob)
     client.get("/login/")
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(19):
         client.get(reverse(URL, args=["ada", fact.pk]))
 
 

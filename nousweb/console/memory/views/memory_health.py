@@ -27,6 +27,7 @@ from context.feedback.health_score import (
     ledger,
     ledger_rows,
     memory_health,
+    score_moved,
     whole_score,
 )
 from context.models import VIEW_RUN
@@ -144,8 +145,6 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         for day in days
     ]
     first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
-    moved = scores[last] - scores[first]
-    change = f"{abs(moved)} point{'' if abs(moved) == 1 else 's'} {'higher' if moved > 0 else 'lower'} than"
     missing = len(days) - len(drawn)
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
     base = next(base for base in (80, 60, 40, 0) if scores[least] >= base)
@@ -155,7 +154,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         parts=(("A kind of finding began (+) or ended (−)", "chart-mark"),) if any(one.mark for one in points) else (),
         note=" ".join(filter(None, (f"The axis begins at {base}." if base else "", gaps))),
     )
-    said = f"{scores[last]} today, {change if moved else 'as'} on {first.day} {first:%b}"
+    said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
     return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
 
 
