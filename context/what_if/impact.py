@@ -149,19 +149,15 @@ class Impact:
     @property
     def difference(self) -> tuple[tuple[str, str], ...]:
         """The memory that leaves (−) and the one that enters (+) in most prompts, else the tokens of the first."""
-        most = [
-            (sign, Counter(pieces).most_common(1)[0][0])
-            for sign, pieces in (
-                ("−", [text.lstrip("#-* ") for row in self.changed for kind, text in row.lost if kind in MEMORY_TYPES]),
-                (
-                    "+",
-                    [text.lstrip("#-* ") for row in self.changed for kind, text in row.gained if kind in MEMORY_TYPES],
-                ),
-            )
-            if pieces
-        ]
-        tokens = [row.tokens_change for row in self.changed[:1] if row.tokens_change]
-        return tuple(most) or tuple(("", f"{one:+,} tokens".replace("-", "−")) for one in tokens)
+        sides = (("−", (row.lost for row in self.changed)), ("+", (row.gained for row in self.changed)))
+        texts = {
+            sign: Counter(text.lstrip("#-* ") for items in rows for kind, text in items if kind in MEMORY_TYPES)
+            for sign, rows in sides
+        }
+        if most := tuple((sign, found.most_common(1)[0][0]) for sign, found in texts.items() if found):
+            return most
+        tokens = self.changed[0].tokens_change if self.changed else 0
+        return (("", f"{tokens:+,} tokens".replace("-", "−")),) if tokens else ()
 
     @property
     def cut_short(self) -> bool:

@@ -20,11 +20,11 @@ def owner(db: None) -> User:
     return User.objects.create_superuser("owner")
 
 
-def test_rail_has_ten_links_at_most_and_leads_to_every_page_in_two_steps(ada: Agent, owner: User, bob: User) -> None:
+def test_rail_has_nine_links_at_most_and_leads_to_every_page_in_two_steps(ada: Agent, owner: User, bob: User) -> None:
     for person in (owner, bob):
         client = browser(person)
         rail = client.get("/").context["nav"]["rail"]
-        assert len(rail) <= 10
+        assert len(rail) <= 9
         reached = set()
         for area in rail:
             page = client.get(area["url"], follow=True)
@@ -35,8 +35,12 @@ def test_rail_has_ten_links_at_most_and_leads_to_every_page_in_two_steps(ada: Ag
         reached |= {tab["url"] for tab in client.get(ada.get_absolute_url()).context["nav"]["tabs"]}
         # The palette knows the same places: each has an area, or is a tab.
         places = [place for place in client.get("/").context["nav"]["places"] if "?" not in place[2]]
-        # The field of a list leads to it.
-        reached.add(reverse("agent_search", args=[ada.slug]))
+        by_meaning = reverse("agent_search", args=[ada.slug])
+        assert (
+            f'href="{by_meaning}?q=tea"'
+            in client.get(reverse("agent_facts", args=[ada.slug]), {"q": "tea"}).content.decode()
+        )
+        reached.add(by_meaning)
         assert {place[2] for place in places} <= reached | {ada.get_absolute_url()}
         people = reverse("people") in {place[2] for place in places}
         assert people == person.is_superuser, "people without the right do not see People"
@@ -103,7 +107,7 @@ def test_tabs_are_the_same_on_each_page_and_the_rare_ones_stand_in_a_menu(ada: A
     client = browser(owner)
     for name in ("facts", "censors"):
         tabs = client.get(f"/agents/ada/{name}/").context["nav"]["tabs"]
-        assert len([tab for tab in tabs if not tab["is_rare"]]) == 7
+        assert len([tab for tab in tabs if not tab["is_rare"]]) == 8
         assert [tab["is_rare"] for tab in tabs] == sorted(tab["is_rare"] for tab in tabs), "the rare ones last"
 
 

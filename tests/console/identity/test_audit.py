@@ -49,7 +49,7 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob, charlie):
         demo_tour_begin(agent=ada, by=Principal.of_user(person))
     rows = browser(bob).get("/audit/").context["rows"]
     assert [(row.who, row.verb, row.times, len(row.more)) for row in rows][:2] == [
-        ("2 people", "began", "", 1),
+        ("2 people", "began the guided demo of", "", 1),
         ("Ada", "reported the outcome of", "twice", 1),
     ]
 
