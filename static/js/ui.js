@@ -307,7 +307,7 @@ window.addEventListener("beforeunload", (event) => {
   if (dirty.size) event.preventDefault();
 });
 
-// Settings: what saves them shows once something differs from what is saved, and a field that differs from its default,
+// Settings: what saves them can once something differs from what is saved, and then stays in view, and a field that differs from its default,
 // which its placeholder says, can go back to it.
 const differs = (field) => {
   if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
@@ -320,10 +320,13 @@ for (const type of ["input", "change"]) {
     if (!form?.matches("[data-settings]") || form.dataset.changed) return;
     const number = [...form.elements].filter((field) => field.name !== "reason" && differs(field)).length;
     form.toggleAttribute("data-changed", number > 0);
-    const save = [...form.elements].find((field) => field.type === "submit");
-    save.textContent = `Save ${number} change${number === 1 ? "" : "s"}`;
+    const save = saverOf(form);
+    save.disabled = !number;
+    save.textContent = number ? `Save ${number} change${number === 1 ? "" : "s"}` : "Save settings";
   });
 }
+const saverOf = (form) => [...form.elements].find((field) => field.type === "submit");
+for (const form of $$("[data-settings]:not([data-changed])")) saverOf(form).disabled = true;
 for (const field of $$("[data-settings] :is([type=number], [type=text], select)")) {
   const button = document.createElement("button");
   button.type = "button";

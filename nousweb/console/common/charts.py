@@ -1,7 +1,7 @@
 """Geometry of the console's charts. Numbers only: colours are CSS classes, drawing is a template's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from math import ceil
@@ -124,8 +124,8 @@ class ChartPoint:
 class ChartColumn:
     """A column of a chart over time: its point, what it says when it is pointed at, where, its label below, and its
     bar, above which `value` stands; `is_last`: it is under way, `is_minor`: its label is left out on a phone. `before`
-    is the bar of the period before, and `parts` are the classes, places and heights of what the bar is made of, in
-    the chart's own units from the top."""
+    has its upper edge at the value of the period before, and `parts` are the classes, places and heights of what the
+    bar is made of, in the chart's own units from the top."""
 
     point: ChartPoint
     title: str
@@ -146,15 +146,14 @@ class ChartColumn:
     def label_at(self) -> tuple[float, str]:
         """Where the label stands, and which end of it: in the middle, but where columns are narrow it may not leave
         the chart."""
-        narrow, end = self.place.width < NARROW, self.place.x + self.place.width
-        return (end, "end") if narrow and self.is_last else (self.middle, "middle")
+        if self.place.width >= NARROW or (self.place.x and not self.is_last):
+            return self.middle, "middle"
+        return (self.place.x + self.place.width, "end") if self.is_last else (self.place.x, "start")
 
     @property
     def value_at(self) -> tuple[float, str]:
         """The same of the number above a bar, which may be the first."""
-        if self.place.width < NARROW:
-            return (self.place.x, "start") if not self.place.x else self.label_at
-        return self.bar.middle, "middle"
+        return self.label_at if self.place.width < NARROW else (self.bar.middle, "middle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +205,11 @@ def axis_step(value: float) -> int:
 
 
 def ticks(number: int) -> list[int]:
-    """The columns with a label below, at even distances back from the last one."""
+    """The columns with a label below: the first, the last, and others at even distances back from it."""
     if number <= 7:
         return list(range(number))
     step = next((step for step in TICK_STEPS if number / step <= TICKS), number)
-    return sorted(range(number - 1, -1, -step))
+    return [0, *(place for place in range((number - 1) % step, number, step) if place > step / 2)]
 
 
 def chart(
@@ -246,13 +245,13 @@ def chart(
     empty = sum(not value for value in values)
     above = [max(value - base, 0) for value in values]
     # Of few columns none is as wide as a wall.
-    gap = 0.62 if compares else 0.4 if len(points) > 7 else 0.6
+    gap = 0.4 if len(points) > 7 else 0.6
     columns = []
     for number, (point, bar, past, place) in enumerate(
         zip(
             points,
             bars(above, height, top=top - base, gap=gap),
-            bars([one or 0 for one in earlier], height, top=top, gap=gap),
+            bars([one or 0 for one in earlier], height, top=top, gap=gap - 0.2),
             bars([1] * len(points), 1, top=1, gap=0),
             strict=True,
         )
@@ -260,10 +259,6 @@ def chart(
         # A greatest value at the upper edge is told by the axis.
         is_greatest = number == greatest and not (is_share and point.value == top)
         is_told = tells_all or is_greatest or (number == last and has_both)
-        if compares:
-            # Side by side, the earlier one at the left.
-            half = place.width / 5
-            bar, past = replace(bar, x=round(bar.x + half, 3)), replace(past, x=round(past.x - half, 3))
         title = f"{point.name}: {point.told}{f', {point.mark}' if point.mark else ''}"
         columns.append(
             ChartColumn(

@@ -62,6 +62,14 @@ def words_read(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in re.split(r"[,\n]", text) if word.strip()))
 
 
+def profile_choices() -> list[tuple[str, str]]:
+    """The profiles to choose from; those of a kind of agents with what these do."""
+    return [
+        (one.slug, one.name + (f": {one.get_kind_display().rpartition(': ')[2]}" if one.kind else ""))
+        for one in ContextProfile.objects.all()[:200]
+    ]
+
+
 class SettingsField(forms.JSONField):
     """JSON that is empty where there is none: the plain field writes "null" or quotes."""
 
@@ -137,8 +145,7 @@ class InspectorForm(forms.Form):
 
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        profiles = ContextProfile.objects.values_list("slug", "name")[:200]
-        self.fields["profile"].choices = [("", "As assigned"), *profiles]  # type: ignore[attr-defined]
+        self.fields["profile"].choices = [("", "As assigned"), *profile_choices()]  # type: ignore[attr-defined]
         if not subconscious:
             del self.fields["persona"]
 

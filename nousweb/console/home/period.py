@@ -15,6 +15,8 @@ CHOICES = {1: "24 hours", 7: "7 days", 14: "14 days", 30: "30 days", 90: "90 day
 DEFAULT_DAYS = 14
 ENOUGH = 5
 """Prompts of a period from which it is compared with another."""
+SMALL = 20
+"""Below so much a change is told as a number: a percentage of little is great."""
 CLEAR = 5
 """Percent or points from which a change is called better or worse."""
 LEAST_POINTS = 3
@@ -149,35 +151,39 @@ class Trend:
         return round(moved if self.points else 100 * moved / self.before)
 
     @property
+    def moved(self) -> str:
+        """The change in points, of a small figure as a number, else in percent."""
+        if self.points:
+            return f"{self.move} point{'' if self.move == 1 else 's'}"
+        is_small = (self.before or 0) < SMALL
+        return f"{abs(round(self.now or 0) - round(self.before or 0)):,}" if is_small else f"{self.move} %"
+
+    @property
     def arrow(self) -> str:
         """The direction of the change; empty for less than half a percent or point."""
-        if self.now is None or self.before is None or self.now == self.before or self.move == 0:
+        if self.now is None or self.before is None or self.now == self.before or self.move == 0 or self.moved == "0":
             return ""
         return "↑" if self.now > self.before else "↓"
 
     @property
     def words(self) -> str:
-        """The change in words: "20 % from 1,204"; without an arrow "as before" or the like."""
+        """The change in words: "20 % from 1,204", "4 from 10"; without an arrow "unchanged" or the like."""
         if self.before is None:
             return "no earlier data"
         if not self.arrow:
             return "unchanged"
-        before = f"{round(self.before, 1):,g}" if self.before < 10 else f"{round(self.before):,}"
-        move = self.move
-        if self.points:
-            return f"{move} point{'' if move == 1 else 's'} from {before} %"
-        # A percentage of thousands says nothing, nor does one of a few.
-        tells = move is not None and move < 1_000 and self.before >= ENOUGH
-        return f"{move} % from {before}" if tells else f"from {before}"
+        before = f"{round(self.before):,}{' %' if self.points else ''}"
+        # A percentage of thousands says nothing.
+        tells = self.points or self.before < SMALL or (self.move or 0) < 1_000
+        return f"{self.moved} from {before}" if tells else f"from {before}"
 
     def sentence(self, than: str, *, less: str = "less") -> str:
         """The change as the rest of a sentence: "12 % more than the 14 days before"; "" where nothing is told."""
-        if self.move is None or not self.tells or self.move >= 1_000:
+        if self.move is None or not self.tells or (self.move >= 1_000 and not self.moved.isdigit()):
             return ""
         if not self.arrow:
             return f"about as {'many' if less == 'fewer' else 'much'} as in {than}"
-        unit = f"point{'' if self.move == 1 else 's'}" if self.points else "%"
-        return f"{self.move} {unit} {'more' if self.arrow == '↑' else less} than in {than}"
+        return f"{self.moved} {'more' if self.arrow == '↑' else less} than in {than}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ LIST = ListPage(
         "username",
         url=lambda person: reverse("person", args=[person.pk]),
         badges=lambda person: (
-            [("accent", "you")] * person.is_oneself + [("neutral", "deactivated")] * (not person.is_active)
+            [("tag", "You")] * person.is_oneself + [("neutral", "deactivated")] * (not person.is_active)
         ),
         look="strong",
         initials=True,

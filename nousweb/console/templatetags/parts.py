@@ -347,8 +347,8 @@ _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and beside each its
-    bar of the period before."""
+    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and on each a line
+    at the value of the period before."""
     base, last = chart.height + CHART_TOP, len(chart.axis) - 1
     drawn = SafeString("")
     for number in range(last + 1):
@@ -368,11 +368,11 @@ def chart_columns(chart: Chart) -> SafeString:
 
 
 def _bars(column: ChartColumn, base: float) -> SafeString:
-    """The bar of the period before and that of now, a dot for none."""
+    """The bar, a dot for none, and the line of the period before."""
     bar, past = column.bar, column.before
-    shapes = [("chart-before", past, past.y, past.height)] if past else []
     parts = column.parts or ((f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height),)
-    shapes += [(look, bar, y, tall) for look, y, tall in parts if tall]
+    shapes = [(look, bar, y, tall) for look, y, tall in parts if tall]
+    shapes += [("chart-before", past, past.y - 1.5, 3)] if past else []
     none = SafeString("") if bar.height else format_html(_NONE, plain(bar.middle), base - 3)
     sizes = ((look, plain(of.x), plain(y + CHART_TOP), plain(of.width), plain(tall)) for look, of, y, tall in shapes)
     return format_html_join("", _BAR, sizes) + none
@@ -389,13 +389,15 @@ def _line(columns: Sequence[ChartColumn]) -> SafeString:
     known = [column for column in columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    marked = [column.middle for column in known if column.point.mark] + [100.0]
+    marked = [-100.0, *(column.middle for column in known if column.point.mark), 100.0]
     for column, (x, _) in zip(known, places, strict=True):
         if mark := column.point.mark:
             drawn += _point(column, "chart-mark")
-            below = 20 if column.bar.y + 24 < LOW_HEIGHT else -12
-            # Before another mark, or the end of the chart, its words end there.
-            is_near = next(other for other in marked if other > column.middle) - column.middle < MARK_WIDTH
+            place = marked.index(column.middle)
+            # Before another mark, or the end of the chart, its words end there; those after one stand above.
+            is_near = marked[place + 1] - column.middle < MARK_WIDTH
+            is_low = column.bar.y + 24 >= LOW_HEIGHT or column.middle - marked[place - 1] < MARK_WIDTH
+            below = 20 if not is_low else -26 if column.value else -12
             anchor = "end" if is_near else "middle"
             at = plain(column.label_at[0]) if column.is_last else x
             drawn += format_html(_MARKED, at, plain(column.bar.y + CHART_TOP + below), anchor, mark)

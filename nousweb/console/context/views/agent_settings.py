@@ -11,7 +11,7 @@ from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
-from context.models import VIEW_RUN, ContextProfile
+from context.models import VIEW_RUN
 from context.selectors import SectionUse, sections_used
 from context.services.agent_settings import (
     BUDGETS,
@@ -40,6 +40,7 @@ from memory.policy.autonomy import (
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
+from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.views.consent import rule_words
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -87,18 +88,29 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "rows": rows,
             "parts": [*PARTS, *[("history", "History")] * bool(rows)],
             "measured": measured,
-            "budget_heads": "Section|Most used:num|Budget:num" if measured else "Section|Budget:num",
-            "budgets": [_budget_row(name, form, current, used.get(name)) for name in BUDGETS],
+            "budget_heads": f"Section|Most in {measured} prompts:num|Budget:num" if measured else "Section|Budget:num",
+            "budgets": _budget_rows(form, current, used if measured else {}),
         },
         conflict="refusal",
     )
 
 
-def _budget_row(name: str, form: "AgentSettingsForm", current: AgentSettings, use: SectionUse | None) -> dict[str, Any]:
-    """A section's field, its budget and use in the last prompts in tokens, and whether that was more."""
-    budget = current.budgets.get(name, SECTION_BUDGETS.get(name))
-    is_over = use is not None and budget is not None and use.tokens > budget
-    return {"field": form[f"budget_{name}"], "budget": budget, "use": use, "is_over": is_over}
+def _budget_rows(
+    form: "AgentSettingsForm", current: AgentSettings, used: Mapping[str, SectionUse]
+) -> list[dict[str, Any]]:
+    """Of each section the field, its budget and use in the last prompts in tokens, and whether that was more. Those at
+    their default that no prompt used come last, and the first of them has their number."""
+    rows: list[dict[str, Any]] = []
+    unused: list[dict[str, Any]] = []
+    for name in BUDGETS:
+        field, use = form[f"budget_{name}"], used.get(name)
+        budget = current.budgets.get(name, SECTION_BUDGETS.get(name))
+        is_over = use is not None and budget is not None and use.tokens > budget
+        is_used = not used or use or name in current.budgets or field.errors
+        (rows if is_used else unused).append({"field": field, "budget": budget, "use": use, "is_over": is_over})
+    if unused:
+        unused[0]["begins_unused"] = len(unused)
+    return rows + unused
 
 
 @agent_page(CHANGE, methods=POST)
@@ -231,7 +243,7 @@ class AgentSettingsForm(forms.Form):
         made: dict[str, forms.Field] = {}
         profiles = [
             ("", "Default for this kind of agent"),
-            *ContextProfile.objects.order_by("slug").values_list("slug", "name"),
+            *profile_choices(),
         ]
         made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
         made["language"] = forms.ChoiceField(
@@ -286,7 +298,7 @@ class AgentSettingsForm(forms.Form):
         made["attention_unlimited"] = forms.BooleanField(
             required=False,
             label="Ask people about everything",
-            help_text="Without a limit on the number of reviews.",
+            help_text="No limit on the number of reviews.",
         )
         for name, (label, help_text) in ATTENTION_NUMBERS.items():
             made[f"attention_{name}"] = forms.IntegerField(

@@ -15,7 +15,7 @@ from django.utils.formats import date_format
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.context_record import ContextRecord
-from context.models import ASSEMBLE, VIEW_RUN, ContextProfile, ContextRun
+from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from context.selectors import run_get
 from context.services.context import context_replay
 from identity.models import Agent
@@ -25,6 +25,7 @@ from memory.persona import persona_memory
 from memory.selectors.filters import MomentInput
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import agent_page, layout_of, uuid_of
+from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView, line_parts
 from nousweb.lib.errors import Invalid, NotFound
@@ -239,7 +240,7 @@ class SideForm(forms.Form):
 @agent_page(VIEW_RUN, ASSEMBLE)
 def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The difference from ?a= to ?b= in the prompts and in the memories behind them. Leaves no trace."""
-    profiles = list(ContextProfile.objects.values_list("slug", "name")[:200])
+    profiles = profile_choices()
     asked = bool(request.GET.get("a") or request.GET.get("b"))
     data = {**{name: request.GET[name] for name in request.GET}}
     if asked:

@@ -27,7 +27,7 @@ from context.expectations.policy import ADD
 from context.feedback.content_words import content_words
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.feedback.reference_detector import references_of
-from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
+from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
 from identity.models import Agent, AuditEvent, Persona
@@ -54,6 +54,7 @@ from nousweb.console.common import (
     request_page,
     uuid_of,
 )
+from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import (
     A_PAGE,
@@ -264,10 +265,6 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
 OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 
 
-def _profiles() -> list[tuple[str, str]]:
-    return list(ContextProfile.objects.values_list("slug", "name")[:200])
-
-
 class RunFilter(ListFilter):
     """Filters of the list of logged runs."""
 
@@ -275,7 +272,7 @@ class RunFilter(ListFilter):
     frame = django_filters.ChoiceFilter(
         choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any frame"
     )
-    profile = django_filters.ChoiceFilter(choices=_profiles, empty_label="Any profile")
+    profile = django_filters.ChoiceFilter(choices=profile_choices, empty_label="Any profile")
     session = django_filters.CharFilter(field_name="session_id", label="Session")
     outcome = django_filters.ChoiceFilter(choices=OUTCOMES, method="filter_outcome", empty_label="Any outcome")
     since = django_filters.DateFilter(field_name="created_at", lookup_expr="date__gte", label="From", widget=DateInput)

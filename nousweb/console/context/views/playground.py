@@ -12,13 +12,12 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
-from context.models import ContextProfile
 from context.services.context import context_assemble
 from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_place, playground_turn
 from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common import FORM, agent_page, form_refuse
-from nousweb.console.context.forms import conversation_write
+from nousweb.console.context.forms import conversation_write, profile_choices
 from nousweb.console.context.presentation import LEFT_OUT, PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
@@ -56,10 +55,8 @@ class PlaygroundForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        profiles = [(slug, name) for slug, name in ContextProfile.objects.values_list("slug", "name")[:200]]
-        self.fields["profile"] = forms.ChoiceField(
-            required=False, label="Profile", choices=[("", "As assigned"), *profiles]
-        )
+        choices = [("", "As assigned"), *profile_choices()]
+        self.fields["profile"] = forms.ChoiceField(required=False, label="Profile", choices=choices)
 
     def clean_conversation(self) -> tuple[Message, ...]:
         return self.read("conversation")
