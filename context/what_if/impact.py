@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest, request_resolve
+from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import build_record, context_inputs_load, context_inputs_with
@@ -20,6 +21,7 @@ from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.changes import subjects_merged_in_dry_run
 from memory.types import MEMORY_TYPES
 from nousweb.lib.errors import Invalid, NotFound, existing
+from nousweb.lib.line_differences import Budget, line_spans
 
 State = ExpectationResult.State
 
@@ -90,6 +92,7 @@ def _checks(agent: Agent, rows: Sequence[Expectation], overrides: Overrides, by:
 MAX_RUNS = 50
 DEFAULT_RUNS = 20
 MAX_SECONDS = 8.0
+MAX_QUOTE = 120
 Piece = tuple[str, str]
 NotSent = tuple[str, int, int]
 """A section that leaves out a part of the change: its label, the tokens left out, and the tokens of the whole."""
@@ -121,6 +124,23 @@ class ImpactRow:
     def tokens_change(self) -> int:
         return self.tokens_after - self.tokens_before
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What happens to each memory of the prompt, in words; to its mark, where its text stays."""
+        lost, gained = (_marks_by_text(pieces) for pieces in (self.lost, self.gained))
+        stay = {text: (mark, gained[text]) for text, mark in lost.items() if text in gained}
+        gone, come = ([text for text in side if text not in stay] for side in (lost, gained))
+        found = []
+        if len(gone) == len(come) == 1:
+            found.append(_replaced(gone[0], come[0]))
+        else:
+            found += [f"{_quoted(text)} is added" for text in come] + [f"{_quoted(text)} is left out" for text in gone]
+        for text, marks in stay.items():
+            was, is_now = ("contested" in mark for mark in marks)
+            verb = "has another" if was == is_now else "loses its" if was else "gets the"
+            found.append(f"{_quoted(text)} {verb} mark{'' if was == is_now else ' “contradicted”'}")
+        return tuple(found)
+
 
 @dataclass(frozen=True, slots=True)
 class Impact:
@@ -147,17 +167,14 @@ class Impact:
         return max(cuts, key=lambda one: one[1], default=None)
 
     @property
-    def difference(self) -> tuple[tuple[str, str], ...]:
-        """The memory that leaves (−) and the one that enters (+) in most prompts, else the tokens of the first."""
-        sides = (("−", (row.lost for row in self.changed)), ("+", (row.gained for row in self.changed)))
-        texts = {
-            sign: Counter(text.lstrip("#-* ") for items in rows for kind, text in items if kind in MEMORY_TYPES)
-            for sign, rows in sides
-        }
-        if most := tuple((sign, found.most_common(1)[0][0]) for sign, found in texts.items() if found):
-            return most
+    def words(self) -> str:
+        """What happens to a memory in most of the changed prompts, else to the tokens of the first; "" for neither."""
+        if found := Counter(words for row in self.changed for words in row.words):
+            more = max(len(row.words) for row in self.changed) - 1
+            return found.most_common(1)[0][0] + (f", and {more} more" if more else "")
         tokens = self.changed[0].tokens_change if self.changed else 0
-        return (("", f"{tokens:+,} tokens".replace("-", "−")),) if tokens else ()
+        size = f"{abs(tokens):,} token{'' if abs(tokens) == 1 else 's'}"
+        return f"{size} {'more' if tokens > 0 else 'fewer'}" if tokens else ""
 
     @property
     def cut_short(self) -> bool:
@@ -234,6 +251,26 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
         ),
         tuple(_not_sent(after, overrides)),
     )
+
+
+def _marks_by_text(pieces: Sequence[Piece]) -> dict[str, str]:
+    parts = (line_parts(text) for kind, text in pieces if kind in MEMORY_TYPES)
+    return {one["text"]: one.get("mark", "") for one in parts}
+
+
+def _replaced(old: str, new: str) -> str:
+    """That one text comes in the place of another: only the words that differ, where they are few."""
+    sides = line_spans(old, new, Budget())
+    was, is_now = ("".join(span.text for span in side if span.kind != "equal").strip() for side in sides)
+    if was and is_now and all(sum(span.kind != "equal" for span in side) == 1 for side in sides):
+        return f"{_quoted(is_now)} instead of {_quoted(was)}"
+    return f"{_quoted(new)} instead of {_quoted(old)}"
+
+
+def _quoted(text: str) -> str:
+    """The beginning and the end of a text: what facts differ in often comes last."""
+    text = " ".join(text.split())
+    return f"“{text}”" if len(text) <= MAX_QUOTE else f"“{text[: MAX_QUOTE // 2]}… {text[-MAX_QUOTE // 2 :]}”"
 
 
 def _not_sent(record: ContextRecord, overrides: Overrides) -> Iterator[NotSent]:

@@ -214,6 +214,6 @@ def test_rivals_are_compared_and_one_is_chosen(log_in: LogIn, ada: Agent, actor:
     assert len({buttons.nth(place).bounding_box()["y"] for place in range(3)}) == 1, "at one height"
     expect(page.locator("[data-read][data-seen]")).to_have_count(3)
     press_key(page, "2")
-    told = "Boundaries of Ada: Edits “Never guess.”. The other 2 were rejected."
+    told = "Boundaries of Ada: Edits “Never guess.”; the other 2 were rejected."
     expect(page.locator(".review-undo")).to_contain_text(told)
     assert [status(rival) for rival in rivals] == ["rejected", "approved", "rejected"]

@@ -111,6 +111,17 @@ def list_item(text: str, label: str = "", mark: str = "", told: Told | None = No
     return joined_item(" ".join(words), item) if item or len(words) == 1 else " ".join(words)
 
 
+_LINE = re.compile(
+    r"(?:- )?(?:\((?P<mark>[^()\n]{1,160})\) )?(?:\[(?P<about>[^][\n]{1,160})\] )?\s*(?P<text>.*)", re.DOTALL
+)
+
+
+def line_parts(line: str) -> dict[str, str]:
+    """What `list_item` put into a line: the `text` of a memory, its date or subject (`about`), and its `mark`."""
+    parts = _LINE.fullmatch(line)
+    return {name: value or "" for name, value in parts.groupdict().items()} if parts else {"text": line}
+
+
 LOGGED_LEFT_OUT = 20
 """Maximum number of omitted items that the log and responses list for a section; their count is complete."""
 ANY_PRIORITY = 1_000_000

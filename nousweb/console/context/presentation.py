@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from context.engine.assembly.budget_selection import USUAL_REASONS
-from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, marks_around
+from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import ContextRecord
 from context.engine.prompt_blocks import REQUEST
 from context.models import ASSEMBLE, ContextRun
@@ -103,10 +103,6 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
 
 
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)
-_LINE = re.compile(
-    r"(?:- )?(?:\((?P<mark>[^()\n]{1,160})\) )?(?:\[(?P<about>[^][\n]{1,160})\] )?\s*(?P<text>.*)", re.DOTALL
-)
-"""A memory as a prompt lists it (`context.engine.assembly.prompt_section.list_item`)."""
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {
@@ -399,12 +395,6 @@ class PromptView:
             for code, (kind, word) in VERDICTS.items()
             if counts[code]
         ]
-
-
-def line_parts(line: str) -> dict[str, str]:
-    """A memory as its line in a prompt says it: its `text`, its date or subject (`about`), and its `mark`."""
-    parts = _LINE.fullmatch(line)
-    return {name: value or "" for name, value in parts.groupdict().items()} if parts else {"text": line}
 
 
 def _marks(section: Mapping[str, Any]) -> list[tuple[str, str]]:

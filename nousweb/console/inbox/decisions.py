@@ -294,8 +294,8 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
         key, told = _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
         if key in chosen:
             others = row["number"] - row["approved"]
-            rest = f"The other {others} were rejected" if others > 1 else "The other was rejected"
-            told |= {"word": "Approved:", "what": f"{chosen[key]}. {rest}"}
+            rest = f"the other {others} were rejected" if others > 1 else "the other was rejected"
+            told |= {"word": "Approved:", "what": f"{chosen[key]}; {rest}"}
         yield key, told
 
 

@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
+from context.engine.assembly.prompt_section import line_parts
 from context.models import ContextRun
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent
@@ -15,7 +16,7 @@ from memory.services.decisions import decision_record
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
-from nousweb.console.context.presentation import contested_links, line_parts
+from nousweb.console.context.presentation import contested_links
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
 from tests.factories import EXPORT, make_events, make_fact, make_facts, make_run

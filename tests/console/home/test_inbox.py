@@ -176,7 +176,7 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
     }  # fmt: skip
     undo = answer.context["undo"]
     assert (undo["word"], undo["many"]) == ("Approved:", True)
-    assert undo["what"] == "Boundaries of Ada: Edits “Never guess.”. The other 3 were rejected"
+    assert undo["what"] == "Boundaries of Ada: Edits “Never guess.”; the other 3 were rejected"
     decided = browser(bob).get("/inbox/", {"status": "decided"}).context["rows"]
     assert {(row.when[0], row.may_undo) for row in decided} == {("bob,", True)}
     assert not any(row.may_undo for row in browser(alice).get("/inbox/", {"status": "decided"}).context["rows"])

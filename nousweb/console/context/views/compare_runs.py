@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from context.engine.analysis.frames import FRAMES
+from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from context.selectors import run_get
@@ -27,7 +28,7 @@ from memory.types import MEMORY_TYPES
 from nousweb.console.common import agent_page, layout_of, uuid_of
 from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.labels import VERDICTS, memory_item_url
-from nousweb.console.context.presentation import PromptView, line_parts
+from nousweb.console.context.presentation import PromptView
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import visible_plain

@@ -22,6 +22,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from context.engine.analysis.frames import FRAMES
+from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.content_words import content_words
@@ -64,7 +65,6 @@ from nousweb.console.context.presentation import (
     VERDICT_FILTERS,
     PromptView,
     contested_links,
-    line_parts,
     memory_groups,
     prefix_words,
     tab_of,
