@@ -226,7 +226,10 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
     return _row(agent, run, overrides, by)
 
 
-def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> ImpactRow:
+def records_of(
+    agent: Agent, run: ContextRun, overrides: Overrides, by: Principal
+) -> tuple[ContextRecord, ContextRecord]:
+    """The context of a logged request today, without a change and with it."""
     view = persona_memory(agent, by, run.persona)
     resolved = request_resolve(view, ContextRequest.of_json(run.request))
     overrides = overrides.visible_to(view.personas)
@@ -234,7 +237,11 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
     inputs = context_inputs_load(view, resolved, others=others)
     before = build_record(inputs)
     with subjects_merged_in_dry_run(agent, overrides.merged):
-        after = build_record(context_inputs_with(view, inputs, overrides, others), overrides)
+        return before, build_record(context_inputs_with(view, inputs, overrides, others), overrides)
+
+
+def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> ImpactRow:
+    before, after = records_of(agent, run, overrides, by)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return ImpactRow(
         run,

@@ -6,7 +6,7 @@ Hebrew letter could reverse a sentence of English words.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from django.utils.html import escape, format_html
@@ -18,6 +18,9 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-
 _LETTER = re.compile(r"[^\W\d_]")
 RUN = 6
 """In a longer run of hidden characters, the first three are marked and the others counted."""
+
+SNIPPET = 160
+"""Characters of a text that a snippet shows, around its first term."""
 
 
 def direction(text: str) -> str:
@@ -81,3 +84,15 @@ def _mark(character: str) -> str:
         name,
         f"{ord(character):X}",
     )
+
+
+def snippet(text: str, terms: Sequence[str]) -> str:
+    """The part of a text around the first place of a term, in one line."""
+    line = " ".join(text.split())
+    places = [place for term in terms if (place := line.casefold().find(term.casefold())) >= 0]
+    first = min(places, default=0)
+    start = max(first - SNIPPET // 4, 0)
+    # Not within a word, where words are spaced.
+    start = start and (line.find(" ", start, first) + 1 or start)
+    cut = line[start : start + SNIPPET]
+    return f"{'…' if start else ''}{cut}{'…' if start + SNIPPET < len(line) else ''}"

@@ -21,10 +21,9 @@ from nousweb.console.common import author_words, memory_url, object_url
 from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.transactions import sql_change
+from nousweb.lib.visible_text import snippet
 
 MAX_TERMS = 8
-SNIPPET = 160
-"""Characters of a text that a hit shows, around its first term."""
 SAID = 90
 """Characters of a sentence before such a text."""
 VOCABULARY_ROWS = 300
@@ -206,18 +205,6 @@ def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> d
     agent = row.agent.name if row.agent else ""
     when = clock_or_day(getattr(row, source.moment))
     return {"label": label, "url": address or "", "did": did, "kind": source.name(row), "agent": agent, "detail": when}
-
-
-def snippet(text: str, terms: Sequence[str]) -> str:
-    """The part of a text around the first place of a term, in one line."""
-    line = " ".join(text.split())
-    places = [place for term in terms if (place := line.casefold().find(term.casefold())) >= 0]
-    first = min(places, default=0)
-    start = max(first - SNIPPET // 4, 0)
-    # Not within a word, where words are spaced.
-    start = start and (line.find(" ", start, first) + 1 or start)
-    cut = line[start : start + SNIPPET]
-    return f"{'…' if start else ''}{cut}{'…' if start + SNIPPET < len(line) else ''}"
 
 
 def spelling_correct(query: TextQuery, sources: Iterable[TextSource], by: Principal, *, until: float) -> TextQuery:

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from context.models import ContextPin, ContextRun
 from context.services.context import context_respond
+from context.what_if.still_said import what_is_still_said
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact
@@ -265,9 +266,26 @@ def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
     told = fact_outcome(Fact(content="B", active=False), "ada", side("a", "b"))
     assert (told.is_right, told.words) == (
         False,
-        "The fact is no longer in the prompt, but something else says the same.",
+        "The fact is no longer in the prompt, but another memory still says the same.",
     )
-    assert [text for text, _ in told.others] == ["b"]
+    assert [one.text for one in told.others] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("60 seconds after the first error. Mails in flight are sent again.", True),
+        ("Input: When does mail fail over? Output: after 60 seconds", True),
+        ("The timeout of the mail failover is 60 seconds!", True),
+        ("Does mail fail over after 60 seconds?", False),
+        ("The mail failover takes 90 seconds, not 60 seconds.", False),
+        ("It was wrong to say that mail fails over after 60 seconds.", False),
+        ("The timeout of the mail failover is 90 seconds.", False),
+        ("Checkout gives up after 60 seconds.", False),
+    ],
+)
+def test_a_text_still_says_a_fact_by_its_value_and_subject(text, said):
+    assert bool(what_is_still_said("The timeout of the mail failover is 60 seconds.", "mail", text)) is said
 
 
 def test_memory_is_pinned_on_its_page_which_leads_back_to_the_preview(ada, ledger, bob):
@@ -398,7 +416,7 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     assert "The fact is no longer in the prompt.</h2>" in text(browser(bob).get(proof))
     _, new = fact_supersede(old=old, new=make_fact(ada, "The ledger export ran early.", system), by=reviewer)
     shown = browser(bob).get(f"{COMPARE}?a={run.pk}&b=now&fact={old.pk}").context["fact"]
-    assert (shown.words, [text for text, _ in shown.others]) == (
+    assert (shown.words, [one.text for one in shown.others]) == (
         "The prompt has the new fact in its place.",
         ["The ledger export ran early."],
     )
@@ -412,6 +430,22 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     assert "since" not in told[str(kept.pk)]
     assert "Marked as wrong since" in markup(browser(alice).get(url))
     assert f'href="{marked}' not in markup(browser(bob).get(url))
+
+
+def test_a_mark_as_wrong_names_what_still_says_it(ada, actor, system, bob):
+    texts = "The ledger export takes 40 minutes.", "At night the ledger export is through after 40 minutes."
+    wrong, other = make_facts(ada, texts, system)
+    run = make_run(ada, actor)
+    marked = f"{reverse('agent_fact_change', args=['ada', wrong.pk, 'invalidate'])}?run={run.pk}"
+    remedy = reverse("agent_fact_change", args=["ada", other.pk, "invalidate"])
+    asked = markup(browser(bob).get(marked))
+    assert "another memory still says “40 minutes”" in asked
+    assert f'href="{remedy}"' in asked
+    done = markup(browser(bob).post(marked, follow=True))
+    assert "But another memory still says “40 minutes”." in done
+    proof = browser(bob).get(COMPARE, {"a": run.pk, "b": "now"})
+    assert "no longer in the prompt, but another memory still says “40 minutes”." in text(proof)
+    assert f'href="{remedy}"' in markup(proof)
 
 
 def test_a_change_of_what_no_prompt_had_promises_no_proof(ada, system, bob):

@@ -1,15 +1,16 @@
 """Compare two runs, or one run then and now, or with another frame, profile or date."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django import forms
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 
@@ -19,9 +20,10 @@ from context.engine.context_record import ContextRecord
 from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from context.selectors import run_get
 from context.services.context import context_replay
+from context.what_if.still_said import what_is_still_said
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Fact
+from memory.models import Fact, FactChange
 from memory.persona import persona_memory
 from memory.selectors.filters import MomentInput
 from memory.types import MEMORY_TYPES
@@ -31,9 +33,11 @@ from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
-from nousweb.lib.visible_text import visible_plain
+from nousweb.lib.visible_text import snippet, visible_plain
 
 Key = tuple[str, str]
+SAYING = {*MEMORY_TYPES, "loop", "identity"}
+"""The types of items of a prompt that state something."""
 CHANGES: Mapping[str, tuple[str, str]] = {
     "added": ("added", "added"),
     "removed": ("removed", "removed"),
@@ -115,16 +119,41 @@ class RunComparison:
         return f"{', '.join(told[:-1])}{' and ' if told[1:] else ''}{told[-1]}; {self.same} the same."
 
 
+class SaidBy(NamedTuple):
+    """A memory of a prompt that says what a fact says; `remedy` is the page that takes it away, "" where none does."""
+
+    type: str
+    text: str
+    url: str
+    remedy: str = ""
+    section: str = ""
+
+
+REMEDIES = {"fact": ("agent_fact_change", "invalidate"), "document": ("agent_document_erase",)}
+"""The page that takes a memory out of prompts, by its type: its name and its arguments behind the memory's key."""
+
+
 @dataclass(frozen=True, slots=True)
 class FactOutcome:
     """What became of a changed fact in the later prompt: a sentence, whether it is as the change wants it, and the
-    memories of that prompt, as pairs of text and address, that say the same or what replaces it."""
+    memories of that prompt that say the same or what replaces it."""
 
     text: str
     url: str
     words: str
     is_right: bool
-    others: tuple[tuple[str, str], ...] = ()
+    others: tuple[SaidBy, ...] = ()
+    newer: str = ""
+
+    @property
+    def logged(self) -> bool:
+        """Whether the log says it, which nobody can change."""
+        return is_logged(self.others)
+
+
+def is_logged(memories: Iterable[SaidBy]) -> bool:
+    """Whether one of these is a part of the log."""
+    return any(one.type in ("event", "loop") for one in memories)
 
 
 def fact_outcome(fact: Fact, slug: str, record: ContextRecord) -> FactOutcome:
@@ -132,19 +161,38 @@ def fact_outcome(fact: Fact, slug: str, record: ContextRecord) -> FactOutcome:
     shown = {key: one for key, one in _positions(record).items() if one.shown}
     key, newer = ("fact", str(fact.pk)), ("fact", str(fact.superseded_by_id))
     ended = not fact.active or fact.invalidated_at is not None
-    said = fact.content.strip().casefold()
-    same = [one for one in shown if one not in (key, newer) and said in shown[one].text.casefold()]
-    others: list[Key] = []
+    said, others = repeats_of(fact, slug, record) if ended else ("", ())
     if key in shown:
         words, right = ("The fact is still in the prompt." if ended else "The prompt has the fact."), not ended
     elif newer in shown:
-        words, right, others = "The prompt has the new fact in its place.", True, [newer]
-    elif same:
-        words, right, others = "The fact is no longer in the prompt, but something else says the same.", False, same
+        words, right = "The prompt has the new fact in its place.", True
+        others = (SaidBy("fact", line_parts(shown[newer].text)["text"], memory_item_url(slug, *newer)), *others)
     else:
         words, right = "The fact is no longer in the prompt." if ended else "The prompt does not have the fact.", True
-    pairs = tuple((line_parts(shown[one].text)["text"], memory_item_url(slug, *one)) for one in others)
-    return FactOutcome(fact.content, memory_item_url(slug, *key), words, right, pairs)
+    if said:
+        words, right = f"{words.removesuffix('.')}, but {said}.", False
+    return FactOutcome(fact.content, memory_item_url(slug, *key), words, right, others, memory_item_url(slug, *newer))
+
+
+def repeats_of(fact: Fact, slug: str, record: ContextRecord) -> tuple[str, tuple[SaidBy, ...]]:
+    """The other memories of a prompt that still say what `fact` says, and their number as the words of a sentence."""
+    found: dict[str, list[SaidBy]] = {}
+    positions, own = _positions(record), (str(fact.pk), str(fact.superseded_by_id))
+    newer = positions.get(("fact", own[1]), RunPosition()).text
+    for (kind, key), one in positions.items():
+        if not one.shown or kind not in SAYING or key in own:
+            continue
+        text = line_parts(one.text)["text"]
+        said = what_is_still_said(fact.content, fact.subject, text)
+        if said and said not in newer:
+            page, *arguments = REMEDIES.get(kind, ("",))
+            remedy = reverse(page, args=[slug, key, *arguments]) if page and uuid_of(key) else ""
+            shown, url = snippet(text, [said]), memory_item_url(slug, kind, key)
+            found.setdefault(said, []).append(SaidBy(kind, shown, url, remedy, one.section))
+    rows = [one for some in found.values() for one in some]
+    words = "the same" if fact.content in found else " and ".join(f"“{said}”" for said in found)
+    number = f"{len(rows)} other memories still say" if len(rows) > 1 else "another memory still says"
+    return f"{number} {words}" if rows else "", tuple(rows)
 
 
 def compare_runs(slug: str, a: ContextRecord, b: ContextRecord) -> RunComparison:
@@ -279,17 +327,31 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
                 "b": b,
                 "comparison": comparison,
                 "sides": list(zip(names, (a, b), strict=True)),
-                "fact": (fact := _fact(request.GET.get("fact", ""), agent, b["shown"].record, by)),
-                "items": [one for one in comparison.items if not (fact and one.url == fact.url)],
+                "fact": (fact := _fact(_changed_fact(request, agent, by, a["run"], comparison), agent, b, by)),
+                "items": [one for one in comparison.items if not (fact and one.url in (fact.url, fact.newer))],
             }
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200
     return render(request, "context/compare_runs.html", context, status=status)
 
 
-def _fact(asked: str, agent: Agent, record: ContextRecord, by: Principal) -> FactOutcome | None:
-    """What became of the fact that ?fact= names, None where `by` may not see it."""
+def _changed_fact(request: HttpRequest, agent: Agent, by: Principal, run: ContextRun, comparison: RunComparison) -> str:
+    """The fact that ?fact= names; else, with the next prompt, the one of those removed that `by` changed last."""
+    if asked := request.GET.get("fact", ""):
+        return asked
+    removed = [one.id for one in comparison.items if (one.type, one.change) == ("fact", "removed")]
+    gone = [key for one in removed if (key := uuid_of(one))]
+    if not gone or request.GET.get("b", NOW) != NOW:
+        return ""
+    own = FactChange.objects.filter(agent=agent, fact__in=gone, at__gt=run.created_at, author_id=by.id)
+    last = own.filter(action__in=FactChange.VALIDITY_TRANSITIONS).order_by("-id").values_list("fact", flat=True).first()
+    return str(last or "")
+
+
+def _fact(asked: str, agent: Agent, side: Mapping[str, Any], by: Principal) -> FactOutcome | None:
+    """What became of a fact in the prompt of a side, None where `by` may not see it."""
     if not (key := uuid_of(asked)) or not by.may("memory.view_fact"):
         return None
+    record = side["shown"].record
     fact = persona_memory(agent, by, record.persona).facts.filter(pk=key).first()
     return fact_outcome(fact, agent.slug, record) if fact else None
 

@@ -31,6 +31,7 @@ from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
+from context.what_if.still_said import VALUE
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -160,7 +161,7 @@ def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
     for clause in _CLAUSE.finditer(answer) if spans else ():
         if not any(start < clause.end() and end > clause.start() for start, end in spans):
             continue
-        for value in _VALUE.finditer(answer, clause.start(), clause.end()):
+        for value in VALUE.finditer(answer, clause.start(), clause.end()):
             words = " ".join(value[0].split())
             marked = any(start <= value.start() and value.end() <= end for start, end in spans)
             if not marked and re.search(rf"(?<![\w.,]){re.escape(words)}(?!\w)", known):
@@ -169,8 +170,6 @@ def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
-_VALUE = re.compile(r"(?<![\w.,-])\d+(?:[.,]\d+)*(?:\s?%|\s[A-Za-z]{1,12}\b)(?!\w)")
-"""A number with its unit: a number alone may be another thing's."""
 
 
 def answer_pieces(answer: str, marks: Iterable[Spans]) -> list[AnswerPiece]:

@@ -14,6 +14,8 @@ from django.utils.http import urlencode
 
 from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from context.selectors import runs_with_memory
+from context.what_if.change_overrides import invalidation_overrides
+from context.what_if.impact import records_of
 from identity.principal import Principal
 from memory.models import Fact, FactChange
 from memory.selectors.filters import SupersessionFilter
@@ -28,6 +30,7 @@ from memory.services.facts import (
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common import FORM, POST, act, form_page, query_without, uuid_of
+from nousweb.console.context.views.compare_runs import SaidBy, is_logged, repeats_of
 from nousweb.console.memory.forms import ExpiryForm, FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -36,7 +39,7 @@ from nousweb.console.memory.page_context import (
     memory_list,
     memory_page,
 )
-from nousweb.lib.errors import Conflict, DomainError, NotFound
+from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 
@@ -140,7 +143,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "Use this if the fact was never true. No prompt and no view of the valid past includes it. The record that the "
         "agent believed it is kept, and the fact can be restored.",
         "Mark as wrong",
-        "Marked as wrong. No prompt includes it from now on.",
+        "Marked as wrong. No prompt includes this fact from now on.",
         RemarkForm,
         partial(_plain, fact_invalidate),
         look="btn-danger is-final",
@@ -179,20 +182,37 @@ def _origin(request: HttpRequest, scope: PersonaScope, fact: Fact) -> ContextRun
     asked = uuid_of(request.GET.get("run", ""))
     if not asked or not scope.by.may(VIEW_RUN):
         return None
-    return runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).filter(pk=asked).only("pk", "agent").first()
+    return runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).filter(pk=asked).first()
+
+
+def _proof(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | None) -> ContextRun | None:
+    """The run that shows what a change does: `origin`, or the last whose prompt had the fact."""
+    if change == "confirm" or not scope.by.may(VIEW_RUN) or not scope.by.may(ASSEMBLE):
+        return None
+    return origin or runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).order_by("-created_at").first()
+
+
+def _repeats(scope: PersonaScope, fact: Fact, run: ContextRun | None) -> tuple[str, tuple[SaidBy, ...]]:
+    """What says the same in the prompt of `run` as it would be without the fact; nothing for a request of an older
+    format."""
+    if run is None or run.as_of:
+        return "", ()
+    try:
+        _, after = records_of(scope.agent, run, invalidation_overrides(fact), scope.by)
+    except (Invalid, NotFound, KeyError):
+        return "", ()
+    return repeats_of(fact, scope.agent.slug, after)
 
 
 def _done(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | None) -> str:
-    """What a change did, with a link to its proof: `origin`, or the last prompt that had the fact, as it would be
-    now."""
-    done, by = FACT_ACTIONS[change].done, scope.by
-    if change == "confirm" or not by.may(VIEW_RUN) or not by.may(ASSEMBLE):
-        return done
-    run = origin or runs_with_memory(scope.agent, "fact", str(fact.pk), by).order_by("-created_at").only("pk").first()
+    """What a change did, what still says it, and a link to the proof: the next prompt."""
+    done, run = FACT_ACTIONS[change].done, _proof(scope, fact, change, origin)
     if run is None:
         return done
     query = urlencode({"a": str(run.pk), "b": "now", "fact": str(fact.pk)})
     url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{query}"
+    if change == "invalidate" and (still := _repeats(scope, fact, run)[0]):
+        return format_html('{} But {}. <a href="{}">See the next prompt</a>', done, still, url)
     return format_html('{} <a href="{}">See the next prompt</a>', done, url)
 
 
@@ -210,6 +230,8 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
     origin = _origin(request, scope, fact)
     names = ("content", "expires_at", "tags", "importance", "category", "scope", "project", "task")
     initial = {name: getattr(fact, name) for name in names}
+    asks = change == "invalidate" and request.method == "GET"
+    still, repeats = _repeats(scope, fact, _proof(scope, fact, change, origin)) if asks else ("", ())
     return form_page(
         request,
         "memory/fact_change.html",
@@ -226,6 +248,9 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
             metadata_fields=METADATA_FIELDS,
             back=origin.get_absolute_url() if origin else scope.url(fact),
             may_replace=fact.active and fact.persona == scope.by.persona and scope.by.may("memory.add_fact"),
+            still=still,
+            repeats=repeats,
+            logged=is_logged(repeats),
             query=f"?{query_without(request)}",
         ),
         conflict="refusal",
