@@ -22,6 +22,7 @@ from context.engine.retrieval.candidates import (
 from context.engine.retrieval.censors import ActiveCensor, active_censors, censors_check, check_skipped
 from context.engine.retrieval.fixed_sections import fixed_sections, pins_of, profile_rank
 from context.engine.retrieval.retired_memories import with_retired
+from context.engine.retrieval.seeded_preferences import tried_without_fact_copies
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import ContestedFact, contested_facts
 from memory.search.result import SearchResult
@@ -104,7 +105,8 @@ def context_build(
     with watch.stage("plan"):
         resolved = request_resolve(view, request)
     inputs = context_inputs_load(view, resolved)
-    record = build_record(inputs, Overrides(identity=identity) if identity else None)
+    tried = Overrides(identity=tried_without_fact_copies(view.agent, identity)) if identity else None
+    record = build_record(inputs, tried)
     with check.stage("censors"):
         checked = request.censors == "check"
         found = censors_check(request.input, inputs.censors) if checked else check_skipped()

@@ -4,6 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from context.engine.analysis.request import ContextRequest
+from context.services.context import context_assemble
+from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from nousweb.lib import clock
@@ -70,8 +73,11 @@ def test_seeded_preferences_keep_what_people_add(api, seeded, prompt, ada, charl
         fact_invalidate(fact=gone, by=system)
     text = f"### User\n- {PILOT}\n- Tim flies gliders too.\n\n### Preferences\n- The kitchen has green tea."
     body = {"content": text, "reason": "More.", "base_version": 1}
+    wanted, by = ContextRequest("s", "hello", dry_run=True), Principal.of_user(charlie)
+    tried = context_assemble(agent=ada, request=wanted, by=by, identity={"preferences": text}).system_prompt
     assert api.as_person(charlie).put("/identity/preferences?agent=ada", body).status_code == 200
     told = prompt()
+    assert tried == told, "a text is tried as the prompt would tell it"
     assert [told.count(each) for each in (PILOT, "- Tim flies gliders too.", "- The kitchen has green tea.")] == [
         1,
         1,

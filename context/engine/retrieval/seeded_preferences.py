@@ -4,7 +4,7 @@ A line that repeats a fact of the agent follows that fact. While the fact is cur
 when it is superseded, marked as wrong or ends, nothing does. The stored text stays as it is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from django.db.models import F, Q, Subquery, TextField, Value
 from django.db.models.expressions import Func
@@ -14,6 +14,7 @@ from identity.models import Agent, IdentityVersion, Persona
 from identity.policy.sections import Section
 from identity.services.agents import PROFILE_HEADINGS
 from memory.models import GLOBAL, Fact
+from nousweb.lib import clock
 
 Version = tuple[str, int, str]
 """Section, version and content of an identity."""
@@ -32,11 +33,19 @@ def without_fact_copies(agent: Agent, versions: Iterable[Version]) -> list[Versi
     ]
 
 
+def tried_without_fact_copies(agent: Agent, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts of sections that are tried, reduced as versions that are written now would be."""
+    return {
+        section: _without_copies(agent, None, content) if _is_seeded(section, content) else content
+        for section, content in texts.items()
+    }
+
+
 def _is_seeded(section: str, content: str) -> bool:
     return section == Section.PREFERENCES and content.startswith(_HEADINGS)
 
 
-def _without_copies(agent: Agent, version: int, content: str) -> str:
+def _without_copies(agent: Agent, version: int | None, content: str) -> str:
     lines = content.split("\n")
     copies = _copies(agent, version, {line.removeprefix(_ITEM) for line in lines if line.startswith(_ITEM)})
     kept = [line for line in lines if not (line.startswith(_ITEM) and line.removeprefix(_ITEM) in copies)]
@@ -48,12 +57,14 @@ def _is_empty_heading(lines: Sequence[str], place: int) -> bool:
     return lines[place] in _HEADINGS and after.startswith("#")
 
 
-def _copies(agent: Agent, version: int, texts: set[str]) -> set[str]:
-    """The texts that were active facts when the version was written, whatever their present state. Other texts are
-    the author's own."""
+def _copies(agent: Agent, version: int | None, texts: set[str]) -> set[str]:
+    """The texts that were active facts when the version was written, None for one of now, whatever their present state.
+    Other texts are the author's own."""
     plain = {text.removeprefix("\\"): text for text in texts}
-    written = IdentityVersion.objects.filter(agent=agent, section=Section.PREFERENCES, version=version)
-    at = Subquery(written.values("created_at")[:1])
+    at: Value | Subquery = Value(clock.now())
+    if version is not None:
+        written = IdentityVersion.objects.filter(agent=agent, section=Section.PREFERENCES, version=version)
+        at = Subquery(written.values("created_at")[:1])
     facts = Fact.objects.filter(GLOBAL.q, agent=agent, persona=Persona.ACTOR).annotate(line=_ONE_LINE).alias(at=at)
     known = facts.filter(
         Q(retired_at__isnull=True) | Q(retired_at__gt=F("at")), line__in=list(plain), recorded_at__lte=F("at")
