@@ -69,7 +69,7 @@ def test_a_proposal_is_tried_from_its_page(
         press_key(page, "t")
         page.get_by_role("textbox", name="Message").fill(EXPORT)
         page.get_by_role("textbox", name="Message").press("Control+Enter")
-        for name in ("Left: As it is now", "Right: Values: + Answer"):
+        for name in ("Left: As it is now", "Right: Values, proposed by Ada"):
             expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
         expect(page.get_by_role("group", name="From left to right")).to_contain_text("Answer in one word.")
         expect(page.get_by_role("textbox", name="Message")).to_have_value("")

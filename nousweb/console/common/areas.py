@@ -93,7 +93,7 @@ AREAS: tuple[Area, ...] = (
         (
             AreaPage("Prompts", "agent_context_runs", VIEW_RUN, words="log context runs sent"),
             AreaPage("Inspector", "agent_context", "context.assemble_context", words="try context"),
-            AreaPage("Playground", "agent_playground", TALK, views=PLAYGROUND_MODES, words="chat talk"),
+            AreaPage("Playground", "agent_playground", TALK, views=PLAYGROUND_MODES, words="chat two identities"),
             AreaPage("Compare", "agent_context_compare", VIEW_RUN, words="difference of two prompts"),
             AreaPage("Similar tasks", "agent_context_fingerprints", VIEW_RUN, words="fingerprints"),
             AreaPage("Pins", "agent_context_pins", "context.assemble_context", words="always never"),

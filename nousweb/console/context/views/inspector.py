@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.paginator import Paginator
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -50,8 +51,8 @@ MAX_ADDRESS_CHARACTERS = 2_000
 USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "memories"))
 """Default values, which addresses may omit."""
 RUNS_READ = 50
-QUESTIONS_SHOWN = 3
-MAX_QUESTION_CHARACTERS = 120
+QUESTIONS_SHOWN = 4
+MAX_QUESTION_CHARACTERS, MAX_ANSWER_CHARACTERS = 120, 200
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
@@ -124,14 +125,17 @@ def agent_context_tokens(request: HttpRequest, by: Principal, agent: Agent) -> H
     return render(request, "context/_token_count.html", context)
 
 
-def questions_asked(agent: Agent, by: Principal) -> list[str]:
-    """What the agent was asked last, as far as it is short, for a first message."""
+def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str]]:
+    """What the agent was asked last, as far as it is short, for a first message, each with what it answered."""
     if not by.may(VIEW_RUN):
         return []
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR).order_by("-created_at", "-pk")
-    asked = [" ".join(words.split()) for words in runs.values_list("input", flat=True)[:RUNS_READ]]
-    short = [words for words in asked if words and len(words) <= MAX_QUESTION_CHARACTERS]
-    return list(dict.fromkeys(short))[:QUESTIONS_SHOWN]
+    told = runs.annotate(answer=Left("response", MAX_ANSWER_CHARACTERS)).values_list("input", "answer")[:RUNS_READ]
+    short: dict[str, str] = {}
+    for words, answer in told:
+        if 0 < len(question := " ".join(words.split())) <= MAX_QUESTION_CHARACTERS:
+            short.setdefault(question, answer)
+    return list(short.items())[:QUESTIONS_SHOWN]
 
 
 def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:

@@ -116,6 +116,16 @@ class PromptPane:
         return [one for one in self.shown.memories if not one["always"]]
 
     @property
+    def found_tokens(self) -> int:
+        return sum(one["tokens"] for one in self.found)
+
+    @property
+    def rest(self) -> int:
+        """The tokens of the prompt that are neither of these memories nor in every prompt."""
+        always = sum(part["tokens"] for part in self.shown.always)
+        return max(self.shown.record.tokens - self.found_tokens - always, 0)
+
+    @property
     def nearest(self) -> list[dict[str, Any]]:
         """The considered memories that are not in the prompt, the nearest to it first."""
         return self.shown.table(verdict=LEFT_OUT)[:LEFT_OUT_SHOWN]

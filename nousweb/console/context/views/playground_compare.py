@@ -16,6 +16,7 @@ from context.services.playground import TALK, playground_compare, playground_mod
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from nousweb.console.common import FORM, agent_page, author_words, form_refuse
+from nousweb.console.context.views.inspector import questions_asked
 from nousweb.console.context.views.playground import (
     MAX_TALK_CHARACTERS,
     PlaygroundForm,
@@ -52,15 +53,15 @@ def _current(agent: Agent) -> dict[str, str]:
 
 
 def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
-    """Its section, how it first differs from what is in force, and whose it is."""
-    kind = "proposal" if isinstance(one, ChangeProposal) else f"version {one.version}"
-    whose = f"{kind} by {author_words(one)}, {timezone.localtime(one.created_at):%-d %b %H:%M}"
+    """Its section, whose it is, and how it first differs from what is in force."""
+    kind = "proposed" if isinstance(one, ChangeProposal) else f"version {one.version}"
+    name = f"{one.get_section_display()}, {kind} by {author_words(one)} {timezone.localtime(one.created_at):%-d %b}"
     old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
     for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
         if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):
             changed = visible_plain(Truncator(words.lstrip("-*#> ")).chars(WORDS))
-            return f"{one.get_section_display()}: {sign} {changed} ({whose})"
-    return f"{one.get_section_display()} ({whose})"
+            return f"{name}: {sign} {changed}"
+    return name
 
 
 def _differences(
@@ -124,6 +125,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         for place, key in enumerate(chosen)
     ]
     prompts = [one.turn.record.system_prompt for one in last]
+    found = [[one["text"] for one in view.found] for view in last]
     context = {
         "agent": agent,
         "form": form,
@@ -132,6 +134,8 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         "model": playground_model(),
         "place": playground_place(),
         "diff": diff_texts(*prompts) if prompts else None,
+        "found": last[0].found if last and found[0] == found[1] else None,
+        "questions": [] if last or any(said) else questions_asked(agent, by),
     }
     return render(request, "context/playground_compare.html", context, status=422 if form.errors else 200)
 

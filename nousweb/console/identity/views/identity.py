@@ -140,6 +140,7 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
         "newer": newer,
         "sides": [("From", older, found.get(older)), ("To", newer, found.get(newer))],
         "diff": diff_texts(_text(found.get(older)), _text(found.get(newer))),
+        "tried": _tried(found.get(older), found.get(newer)) if by.may("context.talk_to_agent") else "",
         "previous_pair": min(older, newer) - 1 if min(older, newer) > 0 else None,
         "next_pair": max(older, newer) + 1 if max(older, newer) < latest else None,
     }
@@ -150,6 +151,12 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
             return account_file(request, origin)
         context |= {"provenance": origin, "share": share_of(request, origin)}
     return render(request, "identity/section_compare.html", context)
+
+
+def _tried(older: IdentityVersion | None, newer: IdentityVersion | None) -> str:
+    """The query of the playground with both versions; "" where there are not two."""
+    names = ["now" if one.is_current else one.pk for one in (older, newer) if one]
+    return f"?a={names[0]}&b={names[1]}" if len(names) == 2 else ""
 
 
 @page(PROPOSE, methods=FORM)
