@@ -46,11 +46,14 @@ def _outlined(line: str) -> Any:
 
 @register.filter
 def coded(value: str) -> Any:
-    """As `shown`, with what stands between backticks, and they themselves, as code."""
+    """As `shown`, with what stands between backticks as code; they are there, but of no size."""
     pieces = re.split(r"(`[^`\n]+`)", value)
     if len(pieces) == 1 or not is_plain(value):
         return shown(value)
-    parts = (format_html("<code>{}</code>" if place % 2 else "{}", piece) for place, piece in enumerate(pieces))
+    code = "<code>{0}{1}{0}</code>".format('<span class="tick">`</span>', "{}")
+    parts = (
+        format_html(code, piece[1:-1]) if place % 2 else format_html("{}", piece) for place, piece in enumerate(pieces)
+    )
     return format_html_join("", "{}", ([part] for part in parts))
 
 

@@ -121,7 +121,7 @@ def test_audit_lists_by_day_and_names_an_author_once(ada, actor, bob, alice):
     week = browser(bob).get("/audit/", {"kind": "token", "agent": "ada", "period": "7"})
     assert {row.day for row in rows} - {row.day for row in week.context["rows"]} == {rows[-1].day}
     assert [row.follows for row in rows if row.day == "Today"][:2] == [False, True]
-    assert "reported the outcome of" in page.content.decode()
+    assert "reported success with" in page.content.decode()
     assert "“Which database?”" in [row.label for row in rows]
     assert "Values of Ada" in [row.label for row in rows], "the author is told once"
     bob.user_permissions.clear()

@@ -68,6 +68,7 @@ CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "ex
 PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
 EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
 """Characters of the states of an edit, and of its values, up to which the list tells them."""
+OUTCOME = "context.outcome"
 TRIGGERED, VIEW_CENSOR = "censor.trigger", "memory.view_censor"
 VERDICTS = {"block": "blocked", "warn": "warned"}
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
@@ -211,7 +212,9 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
     }
     for row in rows:
         row.edit = _edit(*states.get(row.pk, ("", "")), row.phrase.split())
-        row.failed = row.action == "context.outcome" and row.edit.endswith(ContextRun.Outcome.FAILURE)
+        row.failed = row.action == OUTCOME and row.edit.endswith(ContextRun.Outcome.FAILURE)
+        if row.action == OUTCOME and row.edit == ContextRun.Outcome.SUCCESS:
+            row.phrase, row.edit = "reported success with", ""
     if checks and by.may(VIEW_CENSOR):
         ids = {pk for after in checks.values() for pk in after.get("censors", [])}
         found = for_visible_agents(Censor.objects.filter(pk__in=ids, persona__in=personas_of(by)), by)
