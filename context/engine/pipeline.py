@@ -105,7 +105,7 @@ def context_build(
     with watch.stage("plan"):
         resolved = request_resolve(view, request)
     inputs = context_inputs_load(view, resolved)
-    tried = Overrides(identity=tried_without_fact_copies(view.agent, identity)) if identity else None
+    tried = Overrides(identity=tried_without_fact_copies(view.agent.pk, identity)) if identity else None
     record = build_record(inputs, tried)
     with check.stage("censors"):
         checked = request.censors == "check"

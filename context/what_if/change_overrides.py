@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Overrides
 from context.engine.retrieval.fixed_sections import pins_of, sureness
+from context.engine.retrieval.seeded_preferences import tried_without_fact_copies
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.versions import is_self_approval
@@ -39,7 +40,7 @@ MAX_CORE_FACTS = 1_000
 
 def proposal_overrides(proposal: ChangeProposal) -> Overrides:
     """Overrides of approving a proposal: the proposed text in its section."""
-    return Overrides(identity={proposal.section: proposal.content})
+    return Overrides(identity=tried_without_fact_copies(proposal.agent_id, {proposal.section: proposal.content}))
 
 
 def fact_overrides(fact: Fact, content: str | None) -> Overrides:

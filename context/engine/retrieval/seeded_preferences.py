@@ -28,15 +28,15 @@ _ONE_LINE = Func(
 def without_fact_copies(agent: Agent, versions: Iterable[Version]) -> list[Version]:
     """The versions, with seeded Preferences reduced to lines that repeat no fact. One statement, if there are any."""
     return [
-        (section, version, _without_copies(agent, version, content) if _is_seeded(section, content) else content)
+        (section, version, _without_copies(agent.pk, version, content) if _is_seeded(section, content) else content)
         for section, version, content in versions
     ]
 
 
-def tried_without_fact_copies(agent: Agent, texts: Mapping[str, str]) -> dict[str, str]:
+def tried_without_fact_copies(agent_id: int, texts: Mapping[str, str]) -> dict[str, str]:
     """The texts of sections that are tried, reduced as versions that are written now would be."""
     return {
-        section: _without_copies(agent, None, content) if _is_seeded(section, content) else content
+        section: _without_copies(agent_id, None, content) if _is_seeded(section, content) else content
         for section, content in texts.items()
     }
 
@@ -45,9 +45,9 @@ def _is_seeded(section: str, content: str) -> bool:
     return section == Section.PREFERENCES and content.startswith(_HEADINGS)
 
 
-def _without_copies(agent: Agent, version: int | None, content: str) -> str:
+def _without_copies(agent_id: int, version: int | None, content: str) -> str:
     lines = content.split("\n")
-    copies = _copies(agent, version, {line.removeprefix(_ITEM) for line in lines if line.startswith(_ITEM)})
+    copies = _copies(agent_id, version, {line.removeprefix(_ITEM) for line in lines if line.startswith(_ITEM)})
     kept = [line for line in lines if not (line.startswith(_ITEM) and line.removeprefix(_ITEM) in copies)]
     return "\n".join(line for place, line in enumerate(kept) if not _is_empty_heading(kept, place)).strip()
 
@@ -57,15 +57,15 @@ def _is_empty_heading(lines: Sequence[str], place: int) -> bool:
     return lines[place] in _HEADINGS and after.startswith("#")
 
 
-def _copies(agent: Agent, version: int | None, texts: set[str]) -> set[str]:
+def _copies(agent_id: int, version: int | None, texts: set[str]) -> set[str]:
     """The texts that were active facts when the version was written, None for one of now, whatever their present state.
     Other texts are the author's own."""
     plain = {text.removeprefix("\\"): text for text in texts}
     at: Value | Subquery = Value(clock.now())
     if version is not None:
-        written = IdentityVersion.objects.filter(agent=agent, section=Section.PREFERENCES, version=version)
+        written = IdentityVersion.objects.filter(agent=agent_id, section=Section.PREFERENCES, version=version)
         at = Subquery(written.values("created_at")[:1])
-    facts = Fact.objects.filter(GLOBAL.q, agent=agent, persona=Persona.ACTOR).annotate(line=_ONE_LINE).alias(at=at)
+    facts = Fact.objects.filter(GLOBAL.q, agent=agent_id, persona=Persona.ACTOR).annotate(line=_ONE_LINE).alias(at=at)
     known = facts.filter(
         Q(retired_at__isnull=True) | Q(retired_at__gt=F("at")), line__in=list(plain), recorded_at__lte=F("at")
     )
