@@ -159,7 +159,7 @@ def _clause(row: Row) -> tuple[DiffSpan, ...]:
     lead = ""
     if first - start > LEAD:
         near = [found.end() for found in _CLAUSE.finditer(text, start, first) if first - found.end() <= LEAD]
-        lead = "" if near else "… "
+        lead = "… "
         start = near[0] if near else text.rfind(" ", start, first - LEAD // 2) + 1 or first
     if stop := _SENTENCE.search(text, max(last - 1, start)):
         end = min(end, stop.start() + 1)
