@@ -129,6 +129,8 @@ OF_LEFT_OUT = ("verdict", "sort", "q", "page")
 ORDERS = {"section": lambda one: one.get("place", math.inf), "tokens": lambda one: -one.get("tokens", 0)}
 """What the memories in a prompt can be ordered by, beside their relevance: their places in it, and their sizes."""
 A_PAGE = 12
+SMALL = 0.04
+"""A section with a smaller share of a prompt has no place of its own in its bar."""
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -175,8 +177,24 @@ class PromptView:
     @cached_property
     def segments(self) -> list[Any]:
         """The bar of all sections, of the whole prompt."""
-        values = [(row["label"], row["tokens"], row["css_class"]) for row in self.rows]
+        values = [(row["label"], row["tokens"], row["css_class"]) for row in self.parts]
         return stacked_bar(values, width=100, height=12)
+
+    @cached_property
+    def parts(self) -> list[dict[str, Any]]:
+        """The sections as the bar shows them: two or more small ones, of which nothing was left out, are one."""
+        least = SMALL * sum(row["tokens"] for row in self.rows)
+        small = [row for row in self.rows if row["tokens"] < least and not row["left_out"]]
+        if len(small) < 2:
+            return self.rows
+        named = ", ".join(f"{row['label']} {row['tokens']}" for row in small)
+        other = {
+            "label": "Other",
+            "named": named,
+            "tokens": sum(row["tokens"] for row in small),
+            "css_class": "seg-rest",
+        }
+        return [*(row for row in self.rows if row not in small), other]
 
     @property
     def free(self) -> int:
@@ -436,6 +454,8 @@ def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"reason": "", "note": "", "why": "", "relevance": None, "bar": (), "always": True}
     reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
     note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
+    # The chip of a contradicted memory says so already.
+    note = note.partition("Contradicted, ")[0].strip()
     why = "" if relevance is None else f"Relevance {relevance:.2f} to this question"
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
     bar = [round(48 * (share or 0)) for share in (relevance, least)]

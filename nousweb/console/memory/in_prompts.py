@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from context.expectations.policy import ADD
-from context.models import ASSEMBLE, ContextPin
+from context.models import ASSEMBLE, VIEW_RUN, ContextPin
 from context.services.pins import PIN, UNPIN
 from identity.principal import Principal
 from memory.models import ItemType
@@ -26,7 +26,7 @@ ONLY_ONE = ("only_of_subject", "Only fact of its subject")
 class InPrompts:
     """Whether a memory is pinned, and what a person may do about its place in prompts. `back` is the query of the
     preview that they came from, and `question` its input; `item` is "fact <id>". `is_core`: no question needs to
-    ask for it."""
+    ask for it; `impact_url`: what prompts would be without it."""
 
     item: str
     pin: ContextPin | None
@@ -40,6 +40,7 @@ class InPrompts:
     demands: tuple[tuple[str, str], ...]
     back: str = ""
     question: str = ""
+    impact_url: str = ""
 
 
 def in_prompts(request: HttpRequest, memory: Any, by: Principal) -> InPrompts | None:
@@ -64,4 +65,7 @@ def in_prompts(request: HttpRequest, memory: Any, by: Principal) -> InPrompts | 
         demands=(*DEMANDS, ONLY_ONE) if getattr(memory, "subject", "") else DEMANDS,
         back=back,
         question=QueryDict(back).get("input", "") or "",
+        impact_url=f"{reverse('agent_context_blast', args=[slug])}?fact={memory.pk}"
+        if noun == ItemType.FACT and is_active and by.may(VIEW_RUN)
+        else "",
     )

@@ -74,6 +74,13 @@ class Problem:
     look: str
     since: str
 
+    @property
+    def action(self) -> str:
+        """What the page that lists the facts is for."""
+        if self.finding.key in ("quarantined", "contested"):
+            return "Resolve"
+        return f"Look at {self.number:,} fact{'' if self.number == 1 else 's'}"
+
 
 @memory_page(VIEW_FACT, VIEW_RUN)
 def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
