@@ -65,7 +65,8 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
     of_facts = Fact.objects.filter(agent=agent, persona=Persona.ACTOR).active().order_by("category")
     categories = list(of_facts.values_list("category", flat=True).distinct()[:MAX_CATEGORIES_OFFERED])
     language = LANGUAGES[language_used(agent)].name
-    form = AgentSettingsForm(data, settings=current, categories=categories, detected=language)
+    kind = agent.get_kind_display()
+    form = AgentSettingsForm(data, settings=current, categories=categories, detected=language, kind=kind)
     history = settings_history(agent=agent, by=by)
     older = [*(change.settings for change in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
     rows = [
@@ -232,6 +233,7 @@ class AgentSettingsForm(forms.Form):
         settings: AgentSettings,
         categories: Sequence[str] = (),
         detected: str = "",
+        kind: str = "",
     ) -> None:
         super().__init__(data, initial=_initial_of(settings))
         named = dict.fromkeys((*settings.contested.categories, *KNOWN_CATEGORIES, *categories))
@@ -242,7 +244,7 @@ class AgentSettingsForm(forms.Form):
         }
         made: dict[str, forms.Field] = {}
         profiles = [
-            ("", "Default for this kind of agent"),
+            ("", f"Default ({kind})" if kind else "Default"),
             *profile_choices(),
         ]
         made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
