@@ -357,8 +357,10 @@ def chart_columns(chart: Chart) -> SafeString:
     for column in chart.columns:
         inside = _point(column, "chart-point") if chart.is_line else _bars(column, base)
         if column.value:
-            at, anchor = column.value_at
-            inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
+            (at, anchor), top, past = column.value_at, column.bar.y, column.before
+            # No line goes through a number.
+            top = past.y if past and 0 < top - past.y < CHART_TOP else top
+            inside += format_html(_VALUE, plain(at), plain(top + CHART_TOP - 8), anchor, column.value)
         told = *_TOLD_AT[min(int(column.middle * 3 / 100), 2)], column.title
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), base, inside, *told)
         if column.tick:
