@@ -178,6 +178,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "marks": [
             (look, label) for look, label in MARKS.items() if any(_number(row["checks"], look) for row in shown_rows)
         ],
+        "since": min((each.since for row in shown_rows for each in row["one"].last_results), default=None),
         "may_add": by.may(ADD),
         "may_change": by.may(CHANGE),
         "may_retire": by.may(CHANGE) and state != "retired",
@@ -334,7 +335,7 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
         own = [one for one in found if one.persona == persona]
         view = VIEWS[persona](agent)
         targets = targets_load(view, own)
-        named = _named(view, [result for one in own if (result := result_of(one)) and not result.passed])
+        named = _named(view, [result for one in own if (result := result_of(one))])
         for one in own:
             target = targets.get((one.item_type, one.item_id))
             result = result_of(one)
