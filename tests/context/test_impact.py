@@ -55,6 +55,9 @@ def test_impact_of_a_removed_fact_is_the_prompts_that_include_it(ada, asked, rev
     assert row.run.input == "Why did the ledger export fail?"
     assert [kind for kind, _ in row.lost] == ["fact"]
     assert (row.gained, row.tokens_change < 0) == ((), True)
+    assert impact.words == f"“{asked.content}” is left out"
+    other = fact_overrides(asked, "The ledger export failed because the disk lagged.")
+    assert impact_of(agent=ada, overrides=other, by=reviewer).words == "“disk” instead of “replica”"
 
 
 def test_impact_equals_what_happens_on_replacement(ada, asked, reviewer, actor):
@@ -203,6 +206,7 @@ def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, act
     overrides = resolution_overrides(question, answer, content)
     (row,) = impact_of(agent=ada, overrides=overrides, by=reviewer).rows
     assert row.changed, "both true takes the marks of contested facts away"
+    assert row.words[-1].endswith("is left out" if content else "loses its mark “contradicted”")
     review_resolve(review=question, resolution=answer, by=reviewer, content=content)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
     now = context_assemble(agent=ada, request=request, by=actor).system_prompt

@@ -63,7 +63,7 @@ RESOLUTION_BUTTONS = {
     Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true."),
     Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true."),
     Resolution.BOTH: ResolutionButton(
-        "both", "Both are true", "Nothing changes, and this pair is not reviewed again.", changes=False
+        "both", "Both are true", "Both facts stay, and this pair is not reviewed again.", changes=False
     ),
     Resolution.ALLOW: ResolutionButton("allow", "Allow", "Prompts may include it. It is trusted like your own words."),
     Resolution.HOLD: ResolutionButton(
