@@ -267,7 +267,7 @@ function showSelection() {
     const possible = ticked.map((box) => box.dataset.answers?.split(" ") ?? []);
     for (const part of $$("[data-answer]", bar)) {
       const words = part.dataset.answer.trim().split(" ");
-      part.hidden = !possible.every((answers) => words.some((word) => answers.includes(word)));
+      part.hidden = !words.some((word) => possible.every((answers) => answers.includes(word)));
     }
     for (const label of $$("[data-bulk-count]", bar)) label.textContent = `${on} selected`;
   }

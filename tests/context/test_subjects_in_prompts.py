@@ -130,7 +130,7 @@ def test_two_things_is_an_answer_to_several_at_once(ada, actor, reviewer, bob):
     overrides, refused = bulk_resolution_overrides(reviews, "same")
     assert (len(overrides.merged), refused) == (2, [])
     person = browser(bob)
-    assert b"Resolve: different subjects" in person.get("/inbox/?view=reviews").content
+    assert b"Different subjects" in person.get("/inbox/?view=reviews").content
     given = {"answer": "different", "selected": [str(review.pk) for review in reviews]}
     person.post("/inbox/change/", given)
     answers = MemoryReview.objects.filter(kind="same_subject").values_list("status", "resolution")

@@ -187,7 +187,7 @@ def test_bulk_bar_offers_what_applies_to_all_that_is_ticked(
     tick[low.pk].check()
     for name in ("Approve selected", "Reject selected", "Snooze"):
         expect(offered.filter(has_text=name)).to_be_visible()
-    expect(offered.filter(has_text="Resolve: both are true")).to_be_hidden()
+    expect(offered.filter(has_text="Both are true")).to_be_hidden()
     tick[high.pk].check()
     expect(offered.filter(has_text="Approve selected")).to_be_hidden()
     expect(offered.filter(has_text="Reject selected")).to_be_visible()
@@ -196,7 +196,7 @@ def test_bulk_bar_offers_what_applies_to_all_that_is_ticked(
     expect(offered.filter(has_text="Snooze")).to_be_visible()
     tick[high.pk].uncheck()
     tick[low.pk].uncheck()
-    expect(offered.filter(has_text="Resolve: both are true")).to_be_visible()
+    expect(offered.filter(has_text="Both are true")).to_be_visible()
     press_key(page, "5")
     expect(page.locator(".review-undo")).to_contain_text("Both are true")
     pair.refresh_from_db()

@@ -52,7 +52,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         times.append((f"{review.resolver_name}," if review.resolver_name else "closed", review.resolved_at))
     meta = [
         f"about {review.subject}" if review.subject else "",
-        "" if review.score is None else f"score {review.score:.2f}",
+        f"score {review.score:.2f}" if review.score else "",
         f"judge: {review.verdict['relation']}" if review.verdict.get("relation") else "",
         f"source {review.details['source']}" if review.details.get("source") else "",
     ]
