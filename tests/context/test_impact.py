@@ -354,7 +354,7 @@ def test_impact_is_offered_where_a_fact_is_recategorised(ada, asked, bob):
     edit = markup(browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])))
     fields = "#id_category, #id_scope, #id_project, #id_task, #id_importance, #id_tags"
     assert f'hx-post="{url}?fact={asked.pk.hex}" hx-include="{fields}"' in edit
-    assert f'hx-get="{url}?fact={asked.pk.hex}"' in markup(browser(bob).get(asked.get_absolute_url()))
+    assert f'hx-get="{url}?fact={asked.pk}"' in markup(browser(bob).get(asked.get_absolute_url()))
 
 
 @pytest.fixture
