@@ -119,6 +119,9 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         initial = {"a": given["a"] or (NOW if given["b"] else before), "b": given["b"] or NOW}
         session = f"playground-{secrets.token_hex(4)}"
         form = CompareForm(initial={**initial, "session": session}, **known)
+    if request.htmx:  # type: ignore[attr-defined]
+        # The next message is typed where this one was.
+        form.fields["input"].widget.attrs["autofocus"] = True
     chosen = [str(form[name].value()) for name, _ in SIDES]
     sides = [
         {"label": labels.get(key, ""), "said": said[place], "last": last[place] if last else None}
