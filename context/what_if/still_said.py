@@ -24,20 +24,25 @@ def what_is_still_said(content: str, subject: str, text: str) -> str:
     sentences = [found.group().strip() for found in _SENTENCE.finditer(text)]
     if _folded(content) in map(_folded, [text, *sentences]) or sentence_repeats(text, content):
         return content
-    values = {_folded(value): value for value in VALUE.findall(content) if value.split()[-1].lower() not in STOP_WORDS}
+    values = {_unit(value): value for value in VALUE.findall(content) if value.split()[-1].lower() not in STOP_WORDS}
     topic = _words(subject) or _words(content).difference(*map(_words, values))
     needed = len(topic) if subject else WORDS_WITHOUT_SUBJECT
     for place, sentence in enumerate(sentences):
-        said = [found for found in VALUE.finditer(sentence) if _folded(found.group()) in values]
+        said = [found for found in VALUE.finditer(sentence) if _unit(found.group()) in values]
         if not said or sentence.endswith("?") or _DENIED.search(sentence, 0, said[0].start()):
             continue
         if len(topic & _words(" ".join(sentences[max(place - 1, 0) : place + 2]))) >= needed > 0:
-            return values[_folded(said[0].group())]
+            return values[_unit(said[0].group())]
     return ""
 
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!")
+
+
+def _unit(value: str) -> str:
+    """A value with its unit in the singular."""
+    return _folded(value).removesuffix("s")
 
 
 def _words(text: str) -> set[str]:

@@ -95,6 +95,7 @@ class InspectorForm(forms.Form):
         required=False,
         label="Frame",
         choices=[("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())],
+        widget=forms.Select(attrs={"title": "What kind of question it is, and so what is looked for"}),
     )
     profile = forms.ChoiceField(required=False, label="Profile")
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
@@ -135,7 +136,12 @@ class InspectorForm(forms.Form):
     session = forms.CharField(
         max_length=200, required=False, label="Session", widget=forms.TextInput(attrs={"placeholder": "preview"})
     )
-    persona = forms.ChoiceField(required=False, label="Persona", choices=Persona.choices)
+    persona = forms.ChoiceField(
+        required=False,
+        label="Persona",
+        choices=Persona.choices,
+        widget=forms.Select(attrs={"title": "The actor answers people; the subconscious keeps memories of its own"}),
+    )
     verdict = forms.ChoiceField(
         required=False,
         label="Show",

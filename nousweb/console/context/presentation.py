@@ -129,6 +129,15 @@ OF_LEFT_OUT = ("verdict", "sort", "q", "page")
 ORDERS = {"section": lambda one: one.get("place", math.inf), "tokens": lambda one: -one.get("tokens", 0)}
 """What the memories in a prompt can be ordered by, beside their relevance: their places in it, and their sizes."""
 A_PAGE = 12
+SECTION_HINTS = {
+    "user_profile": "Facts about people, preferences and rules: in every prompt",
+    "censors": "Texts that the agent must not write",
+    "frame": "What kind of question it is, and so what is looked for",
+    "working_memory": "What the session keeps for itself",
+    "long_term": "What was said in earlier sessions, word for word",
+    "short_term": "Summaries of the latest sessions like this one",
+}
+"""What a section contains whose name does not say it."""
 SMALL = 0.04
 """A section with a smaller share of a prompt has no place of its own in its bar."""
 COLOURS: Mapping[str, str] = {
@@ -235,6 +244,7 @@ class PromptView:
                     for item, (before, after) in zip(section["items"], _marks(section), strict=True)
                 ],
                 "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
+                "hint": SECTION_HINTS.get(section.get("key", ""), ""),
                 "lead": SECTION_BREAK if place else "",
             }
             for place, section in enumerate(self.record.sections)
@@ -252,8 +262,7 @@ class PromptView:
                 **piece,
                 **line_parts(piece["text"]),
                 "origin": "" if piece["origin"] == MEMORY else piece["origin"],
-                "label": row["label"],
-                "css_class": row["css_class"],
+                **{name: row[name] for name in ("label", "hint", "css_class")},
                 **_cause(searched.get((piece["type"], piece["id"]))),
             }
             for row in self.rows

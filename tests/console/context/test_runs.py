@@ -277,6 +277,7 @@ def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
         ("60 seconds after the first error. Mails in flight are sent again.", True),
         ("Input: When does mail fail over? Output: after 60 seconds", True),
         ("The timeout of the mail failover is 60 seconds!", True),
+        ("Mail goes on after a 60 second pause.", True),
         ("Does mail fail over after 60 seconds?", False),
         ("The mail failover takes 90 seconds, not 60 seconds.", False),
         ("It was wrong to say that mail fails over after 60 seconds.", False),

@@ -185,34 +185,47 @@ def _origin(request: HttpRequest, scope: PersonaScope, fact: Fact) -> ContextRun
     return runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).filter(pk=asked).first()
 
 
-def _proof(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | None) -> ContextRun | None:
-    """The run that shows what a change does: `origin`, or the last whose prompt had the fact."""
+PROOFS = 3
+"""The latest runs whose prompts had a fact that are asked what else says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The run that shows what a change does, if any, and what says the same in its prompt as it would be without the
+    fact: the words of a sentence, and the memories."""
+
+    run: ContextRun | None = None
+    still: str = ""
+    repeats: tuple[SaidBy, ...] = ()
+
+
+def _proof(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | None) -> Proof:
+    """That of `origin`, else of the latest run whose prompt had the fact, before others one where something still says
+    it once the fact is marked as wrong."""
     if change == "confirm" or not scope.by.may(VIEW_RUN) or not scope.by.may(ASSEMBLE):
-        return None
-    return origin or runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).order_by("-created_at").first()
-
-
-def _repeats(scope: PersonaScope, fact: Fact, run: ContextRun | None) -> tuple[str, tuple[SaidBy, ...]]:
-    """What says the same in the prompt of `run` as it would be without the fact; nothing for a request of an older
-    format."""
-    if run is None or run.as_of:
-        return "", ()
-    try:
-        _, after = records_of(scope.agent, run, invalidation_overrides(fact), scope.by)
-    except (Invalid, NotFound, KeyError):
-        return "", ()
-    return repeats_of(fact, scope.agent.slug, after)
+        return Proof()
+    latest = runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).order_by("-created_at")
+    runs = [origin] if origin else list(latest[:PROOFS])
+    for run in [run for run in runs if change == "invalidate" and run.as_of is None]:
+        try:
+            _, after = records_of(scope.agent, run, invalidation_overrides(fact), scope.by)
+        except (Invalid, NotFound, KeyError):
+            # The request has an older format, or its profile was deleted.
+            continue
+        still, repeats = repeats_of(fact, scope.agent.slug, after)
+        if still:
+            return Proof(run, still, repeats)
+    return Proof(next(iter(runs), None))
 
 
 def _done(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | None) -> str:
     """What a change did, what still says it, and a link to the proof: the next prompt."""
-    done, run = FACT_ACTIONS[change].done, _proof(scope, fact, change, origin)
-    if run is None:
+    done, proof = FACT_ACTIONS[change].done, _proof(scope, fact, change, origin)
+    if proof.run is None:
         return done
-    query = urlencode({"a": str(run.pk), "b": "now", "fact": str(fact.pk)})
+    query = urlencode({"a": str(proof.run.pk), "b": "now", "fact": str(fact.pk)})
     url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{query}"
-    if change == "invalidate" and (still := _repeats(scope, fact, run)[0]):
-        return format_html('{} But {}. <a href="{}">See the next prompt</a>', done, still, url)
+    done += f" But {proof.still}." if proof.still else ""
     return format_html('{} <a href="{}">See the next prompt</a>', done, url)
 
 
@@ -231,7 +244,7 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
     names = ("content", "expires_at", "tags", "importance", "category", "scope", "project", "task")
     initial = {name: getattr(fact, name) for name in names}
     asks = change == "invalidate" and request.method == "GET"
-    still, repeats = _repeats(scope, fact, _proof(scope, fact, change, origin)) if asks else ("", ())
+    proof = _proof(scope, fact, change, origin) if asks else Proof()
     return form_page(
         request,
         "memory/fact_change.html",
@@ -248,9 +261,8 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
             metadata_fields=METADATA_FIELDS,
             back=origin.get_absolute_url() if origin else scope.url(fact),
             may_replace=fact.active and fact.persona == scope.by.persona and scope.by.may("memory.add_fact"),
-            still=still,
-            repeats=repeats,
-            logged=is_logged(repeats),
+            proof=proof,
+            logged=is_logged(proof.repeats),
             query=f"?{query_without(request)}",
         ),
         conflict="refusal",
