@@ -14,7 +14,7 @@ from django.http.request import RawPostDataException, UnreadablePostError
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
-from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError, ValidationErrorContext
 from ninja.openapi.docs import Swagger
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
@@ -140,6 +140,18 @@ def unknown_parameters_refused(run: Run) -> Run:
 
 
 class Api(NinjaAPI):
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext[Any]]
+    ) -> ValidationError:
+        """Names the fields of a body beside one that it does not have."""
+        error = super().validation_error_from_error_contexts(error_contexts)
+        bodies = {name: field.annotation for one in error_contexts for name, field in one.model.model_fields.items()}
+        for item in error.errors:
+            body = bodies.get(item["loc"][1]) if item["type"] == "extra_forbidden" and len(item["loc"]) == 3 else None
+            if fields := getattr(body, "model_fields", None):
+                item["msg"] += f". The fields are {', '.join(fields)}"
+        return error
+
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
     ) -> OpenAPISchema:
