@@ -233,7 +233,7 @@ class AgentSettingsForm(forms.Form):
         settings: AgentSettings,
         categories: Sequence[str] = (),
         detected: str = "",
-        kind: str = "",
+        kind: str,
     ) -> None:
         super().__init__(data, initial=_initial_of(settings))
         named = dict.fromkeys((*settings.contested.categories, *KNOWN_CATEGORIES, *categories))
@@ -244,10 +244,10 @@ class AgentSettingsForm(forms.Form):
         }
         made: dict[str, forms.Field] = {}
         profiles = [
-            ("", f"Default ({kind})" if kind else "Default"),
+            ("", f"Default: {kind.partition(':')[0]}"),
             *profile_choices(),
         ]
-        made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
+        made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile", help_text=f"{kind}.")
         made["language"] = forms.ChoiceField(
             required=False,
             choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
