@@ -146,6 +146,11 @@ class FactOutcome:
     newer: str = ""
 
     @property
+    def look(self) -> str:
+        """The class of the sentence: a fact that is out while others still say it is half a success."""
+        return "is-right" if self.is_right else "is-partly" if self.others else "is-wrong"
+
+    @property
     def logged(self) -> bool:
         """Whether the log says it, which nobody can change."""
         return is_logged(self.others)
