@@ -215,7 +215,7 @@ def test_definitions_are_schemas_that_the_answers_hold(mcp, actor_token, version
         (
             "learn_fact",
             {"content": "x", "colour": "red"},
-            "colour: Extra inputs are not permitted. The fields are content, ",
+            "colour: Extra inputs are not permitted. The fields are source_ref",
         ),
         ("learn_fact", {"content": 5}, "content: Input should be a valid string"),
         ("learn_fact", {"content": "x", "agent": "bruno"}, "agent: Extra inputs are not permitted"),
