@@ -6,6 +6,7 @@ from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import urlencode, urljoin
+from uuid import UUID
 
 from django.db.models import Q
 from django.db.models.functions import Left
@@ -331,13 +332,15 @@ VERSIONS_READ = 100
 
 def line_origins(versions: Sequence[IdentityVersion]) -> list[LineOrigin]:
     """The lines of the last of these versions, which are in their order, each with the first version from which on the
-    line stood in the text. Of an older beginning the first version counts."""
+    line stood in the text. Of an older beginning the first version counts. A restored line keeps its first version."""
     known: list[LineOrigin] = []
+    origins: dict[UUID | None, list[LineOrigin]] = {}
     for version in versions:
         lines = version.content.splitlines()
         new = [LineOrigin(line, version) for line in lines]
+        known = origins.get(version.restores_id, known)
         matcher = SequenceMatcher(None, [origin.line for origin in known], lines, autojunk=False)
         for begin, at, size in matcher.get_matching_blocks():
             new[at : at + size] = known[begin : begin + size]
-        known = new
+        known = origins[version.pk] = new
     return known

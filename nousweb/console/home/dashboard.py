@@ -118,16 +118,16 @@ class Dashboard:
     @property
     def is_well(self) -> bool:
         """Whether nothing waits, every check is fine, and the person sees all of them."""
-        return self.sees_all and not self.waiting and not self.alerts
+        return self.sees_all and not self.waiting and not self.failures and all(check.is_fine for check in self.checks)
 
     @property
     def alerts(self) -> list[Alert]:
-        """What failed, and each check that is not fine, with the pages that tell of them."""
+        """What failed, and each check that found trouble, with the pages that tell of them."""
         failed = [Alert(capfirst(failure.brief), "block", failure.url) for failure in self.failures]
-        checks = [check for check in self.checks_sorted if not check.is_fine]
         return failed + [
-            Alert(capfirst(check.brief), "block" if check.kind == "block" else "warn", check.url or "#checks")
-            for check in checks
+            Alert(capfirst(check.brief), check.kind, check.url or "#checks")
+            for check in self.checks_sorted
+            if check.kind in ("warn", "block")
         ]
 
     @property

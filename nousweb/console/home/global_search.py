@@ -22,8 +22,11 @@ from memory.search.search import search
 from memory.selectors import subjects_shown
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import SHORTCUTS, memory_url, object_url, uuid_of
+from nousweb.console.context.views.agent_settings import UNSET, AgentSettingsForm
 from nousweb.console.home.text_search import TEXT_SOURCES, TextQuery, TextSource, spelling_correct, text_hits
+from nousweb.console.identity.forms import AgentForm
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
+from nousweb.console.people.forms import MailForm
 from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
@@ -116,15 +119,17 @@ def global_search(
     if not query:
         return result
     dated = any(days.values())
+    by_meaning = kind in ("", "Memories") and not dated
+    agents = _agents_searched(by, agent, first) if by_meaning else []
     if not (kind or agent or dated):
         result.groups = {"By id": _by_id(query, by), "Agents": _agents(query, by), "Pending": _waiting(query, by)}
+        result.groups["Settings"] = _settings(query, by, agents)
     sources = [source for source in TEXT_SOURCES if kind in ("", source.group) and by.may(source.permission)]
-    by_meaning = kind in ("", "Memories") and not dated
 
     def look_for(asked: TextQuery) -> None:
         result.terms = asked.words
         if by_meaning:
-            _memory_search(result, " ".join(asked.words), by, agent, first, until=time.monotonic() + seconds)
+            _memory_search(result, " ".join(asked.words), by, agents, until=time.monotonic() + seconds)
         _text_search(result, asked, sources, by, until=time.monotonic() + seconds)
 
     asked = TextQuery.of(query, agent=agent, **days)
@@ -145,12 +150,12 @@ def global_search(
     return result
 
 
-def _memory_search(result: GlobalResult, query: str, by: Principal, only: str, first: str, *, until: float) -> None:
-    agents = (
-        list(Agent.objects.visible_to(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
-    )
-    agents = [agent for agent in agents if only in ("", agent.slug)]
-    agents.sort(key=lambda agent: agent.slug != first)
+def _agents_searched(by: Principal, only: str, first: str) -> list[Agent]:
+    rows = Agent.objects.visible_to(by).order_by("slug")[:AGENTS_SEARCHED] if by.may("identity.view_agent") else []
+    return sorted((row for row in rows if only in ("", row.slug)), key=lambda row: row.slug != first)
+
+
+def _memory_search(result: GlobalResult, query: str, by: Principal, agents: list[Agent], *, until: float) -> None:
     result.agents = len(agents)
     subjects: list[GlobalHit] = []
     memories: list[tuple[float, GlobalHit]] = []
@@ -215,6 +220,24 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
         }
         for row in rows[:EACH_GROUP]
     ]
+
+
+def _settings(query: str, by: Principal, agents: list[Agent]) -> list[GlobalHit]:
+    """Fields of settings by the beginnings of words of their labels and help: of the first agent and of the person."""
+    forms_of: list[tuple[str, str, forms.Form]] = []
+    if agents and by.may("identity.change_agent"):
+        prompts = AgentSettingsForm(None, settings=UNSET, kind=agents[0].get_kind_display())
+        of_agent = {"agent_settings": AgentForm(), "agent_context_settings": prompts}
+        forms_of = [(agents[0].name, reverse(name, args=[agents[0].slug]), form) for name, form in of_agent.items()]
+    if by.is_person:
+        forms_of.append(("Your account", reverse("account"), MailForm()))
+    words = query.casefold().split()
+    return [
+        {"label": str(field.label), "url": f"{url}#{field.auto_id}", "kind": of, "detail": str(field.help_text)}
+        for of, url, form in forms_of
+        for field in form.visible_fields()
+        if all(f" {word}" in f" {field.label} {field.help_text}".casefold() for word in words)
+    ][:EACH_GROUP]
 
 
 def _subjects(agent: Agent, query: str, by: Principal) -> list[GlobalHit]:

@@ -13,7 +13,7 @@ from context.feedback.health_score import health_read, score_moved, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
-from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, Figure, Period, Trend
+from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
 from nousweb.console.home.system_health import HealthCheck
 from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib import clock
@@ -167,7 +167,8 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         if first != last:
             note += f", {score_moved(now, before)} on {first.day}\N{NO-BREAK SPACE}{first:%b}"
         url = reverse("agent_health", args=[slug])
-        figures.append(Figure("Memory health", f"{now}", "of 100", url=url, note=note))
+        points = [(f"{day.day} {day:%b}", score) for day, score in drawn] if len(drawn) >= LEAST_POINTS else ()
+        figures.append(Figure("Memory health", f"{now}", "of 100", points, url=url, note=note))
     return figures
 
 

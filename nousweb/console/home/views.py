@@ -46,7 +46,7 @@ TYPING_SECONDS = 0.3
 @page(VIEW)
 def console_search(request: HttpRequest, by: Principal) -> HttpResponse:
     """The hits of ?q= across the agents that one may see; for htmx, only the list."""
-    query, first = request.GET.get("q", ""), request.GET.get("agent", "")
+    query, first = request.GET.get("q", ""), request.GET.get("agent") or request.COOKIES.get("agent", "")
     if request.htmx:  # type: ignore[attr-defined]
         result = global_search(query, by=by, first=first, seconds=TYPING_SECONDS)
         return render(

@@ -1,6 +1,7 @@
 """Where a memory and a version of the identity come from, the prompts that had them, and the account to share."""
 
 from typing import Any
+from uuid import uuid4
 
 from django.contrib.auth.models import User
 from django.urls import reverse
@@ -68,6 +69,9 @@ def test_version_names_its_proposal_its_approval_and_each_line_its_version(
     write("Be calm.\nNever promise a date.\nBe exact.", "A date was missed.")
     versions = list(IdentityVersion.objects.filter(agent=ada, section="values").order_by("version"))
     assert [origin.version.version for origin in line_origins(versions)] == [1, 2, 1]
+    emptied = [IdentityVersion(pk=uuid4(), version=3, content="Be calm.")]
+    restored = [IdentityVersion(pk=uuid4(), version=4, content=versions[1].content, restores=versions[1])]
+    assert [origin.version.version for origin in line_origins(versions + emptied + restored)] == [1, 2, 1]
     history = markup(browser(alice).get(reverse("section_history", args=["ada", "values"])))
     assert "Never promise a date." in history
     compare = reverse("section_compare", args=["ada", "values"])

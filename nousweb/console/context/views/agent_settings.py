@@ -46,6 +46,7 @@ from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 VERSIONS_SHOWN = 50
+UNSET = AgentSettings(0, {}, {}, "", ContestedPolicy())
 PARTS = (
     ("general", "General"),
     ("budgets", "Budgets"),
@@ -68,7 +69,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
     kind = agent.get_kind_display()
     form = AgentSettingsForm(data, settings=current, categories=categories, detected=language, kind=kind)
     history = settings_history(agent=agent, by=by)
-    older = [*(change.settings for change in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
+    older = [*(change.settings for change in history[1:]), UNSET]
     rows = [
         {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
         for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
@@ -243,11 +244,13 @@ class AgentSettingsForm(forms.Form):
             for name, labels in STM_BOOSTS.items()
         }
         made: dict[str, forms.Field] = {}
-        profiles = [
-            ("", f"Default: {kind.partition(':')[0]}"),
-            *profile_choices(),
-        ]
-        made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile", help_text=f"{kind}.")
+        usual = ("", f"Default: {kind.partition(':')[0]}")
+        made["profile"] = forms.ChoiceField(
+            required=False,
+            choices=lambda: [usual, *profile_choices()],
+            label="Profile",
+            help_text=f"{kind}.",
+        )
         made["language"] = forms.ChoiceField(
             required=False,
             choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
