@@ -2,7 +2,8 @@
 
 Messages are posted over HTTP, 200 a call, and embedded as the worker does it, in this process. Seconds of CPU are
 those of the web server, of PostgreSQL and of this process together, so they say what a message costs whatever else the
-machine does; two cores that do nothing else can store and embed at most two divided by that.
+machine does; two cores that do nothing else can store and embed at most two divided by that. A message is found by
+meaning once its whole text has a vector; then long ones get the vectors of their passages.
 """
 
 import argparse
@@ -50,22 +51,32 @@ def server_pid() -> int:
 
 
 def ingested(running: System, client: Client, texts: list[str]) -> dict[str, Any]:
+    from memory.models import IndexStatus, SearchItem
+    from memory.services.search_index.row_embedding import embed_pending_rows
+
     processes = {running.web.pid, server_pid()}
     spent, own, began = cpu_seconds(processes), time.process_time(), time.perf_counter()
+
+    def cost() -> float:
+        return (cpu_seconds(processes) - spent + time.process_time() - own) / len(texts)
+
     for begin in range(0, len(texts), A_CALL):
         events = [{"kind": "user_input", "content": text, "loop_id": "bench"} for text in texts[begin : begin + A_CALL]]
         client.post("/events", {"events": events})
     stored = time.perf_counter()
+    while SearchItem.objects.filter(status=IndexStatus.PENDING, model="").exists():
+        embed_pending_rows(seconds=0)
+    found_cost = cost()
     running.embed_all()
-    done = time.perf_counter()
-    cost = (cpu_seconds(processes) - spent + time.process_time() - own) / len(texts)
+    done, whole_cost = time.perf_counter(), cost()
     return {
         "messages": len(texts),
         "characters": round(sum(map(len, texts)) / len(texts)),
         "stored_per_second": len(texts) / (stored - began),
         "stored_and_embedded_per_second": len(texts) / (done - began),
-        "cpu_milliseconds_per_message": cost * 1000,
-        "per_second_on_two_free_cores": 2 / cost,
+        "found_per_second_on_two_free_cores": 2 / found_cost,
+        "cpu_milliseconds_per_message": whole_cost * 1000,
+        "per_second_on_two_free_cores": 2 / whole_cost,
     }
 
 

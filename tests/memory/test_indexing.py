@@ -13,7 +13,7 @@ from django_q.models import OrmQ
 from identity.principal import Principal
 from memory.embedding import embedder_named
 from memory.jobs import EMBEDDING_LEASE
-from memory.models import EmbeddingModel, Fact, SearchItem
+from memory.models import EmbeddingModel, Fact, SearchItem, SearchPassage
 from memory.services.facts import Precheck, fact_learn
 from memory.services.search_index import row_embedding
 from memory.services.search_index.reembedding import index_rebuild
@@ -57,6 +57,31 @@ def test_index_pending_rows_become_ready(served, learn):
     item = SearchItem.objects.get(text="alpha")
     assert (item.error, item.due_at, len(item.embedding)) == ("", None, served.dimension)
     assert embed_pending_rows() == 0
+
+
+def test_index_passages_follow_when_every_whole_text_has_its_vector(served, learn, ada):
+    older, newer = (" ".join(f"The {name} note {n} is about pump {n}." for n in range(20)) for name in ("old", "new"))
+    learn(older, "short", newer)
+    assert embed_pending_rows(seconds=0) == 3
+    assert [body["input"] for body in served.requests] == [[older, "short", newer]]
+    assert dict(SearchItem.objects.values_list("text", "status")) == {
+        older: "pending",
+        "short": "ready",
+        newer: "pending",
+    }
+    assert SearchItem.objects.filter(text=older, embedding__isnull=False, attempts=0, due_at=None).exists()
+    learn("late")
+    assert embed_pending_rows(seconds=0) == 1, "a new text does not wait for passages"
+    assert served.requests[-1]["input"] == ["late"]
+    assert embed_pending_rows() == 2
+    (parts,) = (body["input"] for body in served.requests[2:])
+    assert "".join(parts) == older + newer
+    assert set(SearchItem.objects.values_list("status", flat=True)) == {"ready"}
+    found = SearchPassage.objects.filter(row_id=SearchItem.objects.get(text=newer).pk)
+    assert [newer[one.begins : one.ends] for one in found.order_by("place")] == parts[len(parts) // 2 :]
+    SearchItem.objects.filter(text=older).update(status="pending", passages=None)
+    assert embed_pending_rows() == 1
+    assert served.requests[-1]["input"] == parts[: len(parts) // 2], "the vector of the whole text is kept"
 
 
 def test_index_many_writes_queue_one_task(served, learn):

@@ -31,6 +31,8 @@ from nousweb.lib.transactions import sql_change, sql_rows, transaction_retried
 log = structlog.get_logger(__name__)
 
 BATCH = 64
+BATCH_FOR_PASSAGES = 8
+"""Of long texts, with about a hundred passages: a new text waits for no more than that."""
 RUN_SECONDS = 60.0
 """Duration of one task, well below the worker's time limit; it queues the next task if rows are left."""
 
@@ -44,10 +46,15 @@ class LeasedIndexRow:
     text: str
     attempts: int
     agent_id: int
+    has_vector: bool = False
+    """Whether the vector of the whole text is there, and its passages wait for theirs."""
 
 
 def embed_pending_rows(*, seconds: float = RUN_SECONDS) -> int:
-    """Embed pending rows that are due, for at most about `seconds`; returns how many rows became ready.
+    """Embed pending rows that are due, for at most about `seconds`; returns how many rows got vectors.
+
+    Every text gets the vector of the whole before the passages of long ones, which take several times as long, get
+    theirs, the newest first: an import is soon found by meaning, and new messages do not wait for it.
 
     If the model cannot be reached, the batch is postponed and this stops; the next scheduled task tries again. A batch
     contains rows of one persona only, since a vector, or a failure, can depend on the other texts of the batch.
@@ -63,7 +70,7 @@ def _make(persona: str, deadline: float) -> int:
         with EMBEDDING_LEASE.renewal(partial(_renew, claimed), name=f"embedding-{claimed[0].id}"):
             try:
                 embedder = embedder_named(active_model().name)
-                embedded, refused = rows_embed(claimed, embedder)
+                embedded, refused = rows_embed(claimed, embedder, both=False)
             except EmbeddingFailed as error:
                 _postpone(claimed, error)
                 break
@@ -94,29 +101,39 @@ def active_model() -> EmbeddingModel:
     return active
 
 
-_DUE = "persona = %(persona)s AND status = 'pending' AND (due_at IS NULL OR due_at <= %(now)s)"
-_AGENTS = f"""
+_HAS_VECTOR = "embedding IS NOT NULL AND model = (SELECT name FROM memory_embeddingmodel WHERE state = 'active')"
+_DUE = f"""persona = %(persona)s AND status = 'pending' AND (due_at IS NULL OR due_at <= %(now)s)
+ AND ({_HAS_VECTOR}) IS {{}}"""
+_STAGES = ((_DUE.format("NOT TRUE"), "id", BATCH), (_DUE.format("TRUE"), "id DESC", BATCH_FOR_PASSAGES))
+"""The rows that are due, their order, and how many are leased at once."""
+_AGENTS = """
 SELECT DISTINCT agent_id FROM (
-    SELECT agent_id, id FROM memory_searchitem WHERE {_DUE} ORDER BY id LIMIT %(batch)s) AS first
-"""  # noqa: S608
-_CLAIM = f"""
+    SELECT agent_id, id FROM memory_searchitem WHERE {due} ORDER BY {order} LIMIT %(batch)s) AS first
+"""
+_CLAIM = """
 UPDATE memory_searchitem AS item SET due_at = %(until)s, attempts = item.attempts + 1
-FROM (SELECT id FROM memory_searchitem WHERE agent_id = %(agent)s AND {_DUE}
-      ORDER BY id LIMIT %(batch)s FOR UPDATE SKIP LOCKED) AS due
+FROM (SELECT id FROM memory_searchitem WHERE agent_id = %(agent)s AND {due}
+      ORDER BY {order} LIMIT %(batch)s FOR UPDATE SKIP LOCKED) AS due
 WHERE item.agent_id = %(agent)s AND item.persona = %(persona)s AND item.id = due.id
-RETURNING item.persona, item.id, item.text, item.attempts, item.agent_id
-"""  # noqa: S608
+RETURNING item.persona, item.id, item.text, item.attempts, item.agent_id, %(has_vector)s::boolean
+"""
 
 
 def _claim(persona: str) -> list[LeasedIndexRow]:
-    """Lease up to BATCH due rows, the oldest of all agents first, with one statement per agent."""
+    """Lease due rows without a vector, the oldest of all agents first, else the newest whose passages wait, with one
+    statement per agent."""
     now = clock.now()
-    values: dict[str, Any] = {"persona": persona, "now": now, "until": now + EMBEDDING_LEASE.lease, "batch": BATCH}
+    values: dict[str, Any] = {"persona": persona, "now": now, "until": now + EMBEDDING_LEASE.lease}
     claimed: list[LeasedIndexRow] = []
-    for (agent_id,) in sorted(sql_rows(_AGENTS, values)):
-        rows = sql_rows(_CLAIM, {**values, "agent": agent_id, "batch": BATCH - len(claimed)})
-        claimed += sorted((LeasedIndexRow(*row) for row in rows), key=lambda row: row.id)
-        if len(claimed) == BATCH:
+    for has_vector, (due, order, batch) in zip((False, True), _STAGES, strict=True):
+        values["has_vector"] = has_vector
+        agents, claim = _AGENTS.format(due=due, order=order), _CLAIM.format(due=due, order=order)
+        for (agent_id,) in sorted(sql_rows(agents, {**values, "batch": batch})):
+            rows = sql_rows(claim, {**values, "agent": agent_id, "batch": batch - len(claimed)})
+            claimed += sorted((LeasedIndexRow(*row) for row in rows), key=lambda row: row.id)
+            if len(claimed) == batch:
+                break
+        if claimed:
             break
     return claimed
 
@@ -167,19 +184,21 @@ def requeue_stale_embeddings() -> int:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedText:
-    """The vector of a whole text and, if it is long, its passages as (begin, end, vector)."""
+    """The vector of a whole text (None if it is there already) and, if it is long, its passages as (begin, end,
+    vector): None if they follow."""
 
-    whole: Vectors
-    passages: Sequence[tuple[int, int, Vectors]]
+    whole: Vectors | None
+    passages: Sequence[tuple[int, int, Vectors]] | None
 
 
 def rows_embed(
-    rows: Sequence[LeasedIndexRow], embedder: Embedder
+    rows: Sequence[LeasedIndexRow], embedder: Embedder, *, both: bool = True
 ) -> tuple[dict[LeasedIndexRow, EmbeddedText], dict[LeasedIndexRow, EmbeddingRefused]]:
-    """Embed the text of each row, with passages: together, or one by one if the model refuses them together. Returns
-    them, and the rows that the model refuses. Raises EmbeddingFailed if it cannot be reached."""
+    """Embed the text of each row with its passages, or only what is next of the two unless `both`: together, or one by
+    one if the model refuses them together. Returns them, and the rows that the model refuses. Raises EmbeddingFailed
+    if it cannot be reached."""
     try:
-        return _embedded(rows, embedder), {}
+        return _embedded(rows, embedder, both), {}
     except EmbeddingRefused as error:
         if len(rows) == 1:
             log.warning("embedding_refused", row=rows[0].id, error=str(error))
@@ -187,20 +206,20 @@ def rows_embed(
     embedded: dict[LeasedIndexRow, EmbeddedText] = {}
     refused: dict[LeasedIndexRow, EmbeddingRefused] = {}
     for row in rows:
-        alone, gone = rows_embed([row], embedder)
+        alone, gone = rows_embed([row], embedder, both=both)
         embedded, refused = embedded | alone, refused | gone
     return embedded, refused
 
 
-def _embedded(rows: Sequence[LeasedIndexRow], embedder: Embedder) -> dict[LeasedIndexRow, EmbeddedText]:
-    spans = [passages_of(row.text) for row in rows]
-    parts = [row.text[begin:end] for row, found in zip(rows, spans, strict=True) for begin, end in found]
-    vectors = embedder.embed_documents([*(row.text for row in rows), *parts])
-    rest = iter(vectors[len(rows) :])
-    return {
-        row: EmbeddedText(whole, [(begin, end, next(rest)) for begin, end in found])
-        for row, whole, found in zip(rows, vectors, spans, strict=False)
-    }
+def _embedded(rows: Sequence[LeasedIndexRow], embedder: Embedder, both: bool) -> dict[LeasedIndexRow, EmbeddedText]:
+    wholes = [row for row in rows if both or not row.has_vector]
+    spans = {row: passages_of(row.text) for row in rows}
+    cut = [row for row in rows if both or row.has_vector or not spans[row]]
+    parts = [row.text[begin:end] for row in cut for begin, end in spans[row]]
+    vectors = iter(embedder.embed_documents([*(row.text for row in wholes), *parts]))
+    whole = {row: next(vectors) for row in wholes}
+    passages = {row: [(begin, end, next(vectors)) for begin, end in spans[row]] for row in cut}
+    return {row: EmbeddedText(whole.get(row), passages.get(row)) for row in rows}
 
 
 _WRITE = """
@@ -212,7 +231,9 @@ WHERE item.agent_id = %(agent)s AND item.persona = new.persona AND item.id = new
 RETURNING item.persona, item.id
 """
 WRITE_BACK = _WRITE.format(
-    values="embedding = new.vector::halfvec, model = %(model)s, status = 'ready', error = '', due_at = NULL",
+    values="embedding = coalesce(new.vector::halfvec, item.embedding), model = %(model)s, error = '', due_at = NULL,"
+    " status = CASE WHEN new.passages IS NULL THEN 'pending' ELSE 'ready' END,"
+    " attempts = CASE WHEN new.passages IS NULL THEN 0 ELSE item.attempts END",
     condition="item.status = 'pending'"
     " AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %(model)s)",
 )
@@ -232,11 +253,12 @@ def vectors_write(statement: str, texts: Mapping[LeasedIndexRow, EmbeddedText], 
             "personas": [row.persona for row in rows],
             "ids": [row.id for row in rows],
             "texts": [row.text for row in rows],
-            "vectors": [vector_literal(texts[row].whole) for row in rows],
-            "passages": [len(texts[row].passages) for row in rows],
+            "vectors": [None if (whole := texts[row].whole) is None else vector_literal(whole) for row in rows],
+            "passages": [None if (parts := texts[row].passages) is None else len(parts) for row in rows],
         }
         written = set(sql_rows(statement, values))
-        _passages_write([(row, texts[row].passages) for row in rows if (row.persona, row.id) in written], model)
+        held = [(row, texts[row].passages or ()) for row in rows if (row.persona, row.id) in written]
+        _passages_write(held, model)
         count += len(written)
     return count
 

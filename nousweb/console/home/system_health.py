@@ -109,7 +109,10 @@ def worker_check(*, sees_queue: bool) -> HealthCheck:
 UNREADY = board_query(
     lambda sight: (
         for_visible_agents(
-            SearchItem.objects.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED), persona__in=sight.personas),
+            SearchItem.objects.filter(
+                Q(status=IndexStatus.FAILED) | Q(status=IndexStatus.PENDING, model=""),
+                persona__in=sight.personas,
+            ),
             sight,
         )
         .order_by()
@@ -117,7 +120,7 @@ UNREADY = board_query(
         .annotate(count=Count("pk"), oldest=Min("recorded_at"))
     )
 )
-"""Rows of the index that are not ready, of which there are few."""
+"""Rows of the index that are not found by meaning, of which there are few."""
 
 
 def index_check(found: Rows, *, both: bool) -> HealthCheck:

@@ -394,6 +394,8 @@ def test_health_says_which_memories_cannot_be_found(ada: Agent, bruno: Agent, sy
         with clock.at(ago(hours=2)):
             fact_learn(agent=agent, content=content, by=system)
     SearchItem.objects.update(status=IndexStatus.PENDING)
+    assert check(board(bob), "Search index").is_fine, "only passages wait"
+    SearchItem.objects.update(model="", embedding=None)
     index = check(board(bob), "Search index")
     assert (index.kind, index.word, index.at) == ("warn", "behind", ago(hours=2))
     assert index.detail == "3 facts cannot be found by meaning yet."

@@ -38,7 +38,8 @@ from nousweb.console.memory.forms import SearchForm
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 
 NAME = "search index"
-NONE: dict[str, Any] = {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None}
+NONE: dict[str, Any] = {"total": 0, "ready": 0, "pending": 0, "failed": 0, "passages": 0, "oldest": None}
+_FAILED, _PENDING = Q(status=IndexStatus.FAILED), Q(status=IndexStatus.PENDING, model="")
 
 
 def index_counts(
@@ -72,10 +73,11 @@ def _counted(view: PersonaMemory, *, waiting: bool = False) -> dict[str, dict[st
         rows = rows.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED))
     counts = rows.values("item_type").annotate(
         total=Count("pk"),
-        ready=Count("pk", filter=Q(status=IndexStatus.READY)),
-        pending=Count("pk", filter=Q(status=IndexStatus.PENDING)),
-        failed=Count("pk", filter=Q(status=IndexStatus.FAILED)),
-        oldest=Min("recorded_at", filter=Q(status=IndexStatus.PENDING)),
+        ready=Count("pk", filter=~_FAILED & ~_PENDING),
+        pending=Count("pk", filter=_PENDING),
+        failed=Count("pk", filter=_FAILED),
+        passages=Count("pk", filter=Q(status=IndexStatus.PENDING) & ~_PENDING),
+        oldest=Min("recorded_at", filter=_PENDING),
     )
     return {row["item_type"]: {**row} for row in counts}
 
@@ -94,12 +96,14 @@ def agent_index(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         "recorded_at",
     )
     models = list(EmbeddingModel.objects.order_by("state"))
+    follow = sum(row["passages"] for row in rows)
     context = base_context(
         request,
         scope,
         rows=rows,
         counted_at=counted_at,
         totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
+        ready_note="found by meaning and words" + (f"; passages of {follow:,} follow" if follow else ""),
         oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
         models=models,
         collections=_collections(scope, held, models),
