@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
 from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
-from nousweb.console.common.charts import LOW_HEIGHT, Segment
+from nousweb.console.common.charts import Segment
 from nousweb.console.common.list_page import ASCENDING
 from nousweb.console.templatetags.console import ago, clock_or_day, dt, iso, plain, tokens
 from nousweb.console.templatetags.visible import shown, shown_plain
@@ -336,11 +336,8 @@ _TOLD_AT = (0, "start"), (50, "middle"), (100, "end")
 """Where a column of the left, middle and right third of a chart is told, so that no words leave a narrow chart."""
 _BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
 _NONE = '<circle class="chart-none" cx="{}%" cy="{}" r="2" />'
-MARK_WIDTH = 8.0
-"""Percent of a chart that the words of a mark take at most."""
 _POINT = '<circle class="{}" cx="{}%" cy="{}" r="4" />'
 _VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
-_MARKED = '<text class="chart-marked" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _TICK = '<text class="{}" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
@@ -391,18 +388,9 @@ def _line(columns: Sequence[ChartColumn]) -> SafeString:
     known = [column for column in columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    marked = [-100.0, *(column.middle for column in known if column.point.mark), 100.0]
-    for column, (x, _) in zip(known, places, strict=True):
-        if mark := column.point.mark:
+    for column in known:
+        if column.point.mark:
             drawn += _point(column, "chart-mark")
-            place = marked.index(column.middle)
-            # Before another mark, or the end of the chart, its words end there; those after one stand above.
-            is_near = marked[place + 1] - column.middle < MARK_WIDTH
-            is_low = column.bar.y + 24 >= LOW_HEIGHT or column.middle - marked[place - 1] < MARK_WIDTH
-            below = 20 if not is_low else -26 if column.value else -12
-            anchor = "end" if is_near else "middle"
-            at = plain(column.label_at[0]) if column.is_last else x
-            drawn += format_html(_MARKED, at, plain(column.bar.y + CHART_TOP + below), anchor, mark)
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn

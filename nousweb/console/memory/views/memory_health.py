@@ -151,6 +151,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         )
         for day in days
     ]
+    marks = "; ".join(f"{one.tick}: {one.mark}" for one in points if one.mark)
     first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
     missing = len(days) - len(drawn)
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
@@ -158,7 +159,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     line = replace(
         chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
-        parts=(("A kind of finding began (+) or ended (−)", "chart-mark"),) if any(one.mark for one in points) else (),
+        parts=((f"A kind of finding began (+) or ended (−): {marks}", "chart-mark"),) if marks else (),
         note=" ".join(filter(None, (f"The axis begins at {base}." if base else "", gaps))),
     )
     said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
