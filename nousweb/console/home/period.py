@@ -15,7 +15,7 @@ CHOICES = {1: "24 hours", 7: "7 days", 14: "14 days", 30: "30 days", 90: "90 day
 DEFAULT_DAYS = 14
 ENOUGH = 5
 """Prompts of a period from which it is compared with another."""
-SMALL = 20
+SMALL = 100
 """Below so much a change is told as a number: a percentage of little is great."""
 CLEAR = 5
 """Percent or points from which a change is called better or worse."""
@@ -144,11 +144,12 @@ class Trend:
 
     @property
     def move(self) -> int | None:
-        """The change in percent or in points; None if there is nothing to compare with."""
+        """The change in percent, or in points of the rounded numbers; None if there is nothing to compare with."""
         if self.now is None or self.before is None or (not self.before and not self.points):
             return None
-        moved = abs(self.now - self.before)
-        return round(moved if self.points else 100 * moved / self.before)
+        if self.points:
+            return abs(round(self.now) - round(self.before))
+        return round(100 * abs(self.now - self.before) / self.before)
 
     @property
     def moved(self) -> str:

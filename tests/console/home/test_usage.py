@@ -93,7 +93,7 @@ def test_period_of_a_day_is_whole_hours() -> None:
 @pytest.mark.parametrize(
     ("now", "before", "arrow", "words"),
     [
-        (24, 20, "↑", "20 % from 20"),
+        (120, 100, "↑", "20 % from 100"),
         (9, 10, "↓", "1 from 10"),
         (5, 5, "", "unchanged"),
         (0, 0, "", "unchanged"),
@@ -102,7 +102,8 @@ def test_period_of_a_day_is_whole_hours() -> None:
         (19.4, 18.6, "", "unchanged"),
         (2_000, 1_204, "↑", "66 % from 1,204"),
         (500, 10, "↑", "490 from 10"),
-        (500, 20, "↑", "from 20"),
+        (127, 27, "↑", "100 from 27"),
+        (2_500, 100, "↑", "from 100"),
         (None, 5, "", "unchanged"),
         (5, None, "", "no earlier data"),
         (1_001, 1_000, "", "unchanged"),
@@ -117,6 +118,7 @@ def test_trend_of_a_share_is_in_points() -> None:
     assert Trend(1, 0, points=True).words == "1 point from 0 %"
     assert Trend(35, 40, points=True).sentence("the week before") == "5 points less than in the week before"
     assert Trend(40.2, 40, points=True).words == "unchanged"
+    assert Trend(17.4, 23.6, points=True).words == "7 points from 24 %", "the difference of the numbers shown"
 
 
 # Memory

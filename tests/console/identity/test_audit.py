@@ -50,7 +50,7 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob, charlie):
     rows = browser(bob).get("/audit/").context["rows"]
     assert [(row.who, row.verb, row.times, len(row.more)) for row in rows][:2] == [
         ("2 people", "began the guided demo of", "", 1),
-        ("Ada", "reported the outcome of", "twice", 1),
+        ("Ada", "reported success with", "twice", 1),
     ]
 
 
@@ -73,7 +73,8 @@ def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
     page = browser(bob).get("/audit/")
     told = {row.action: (row.verb, row.label, row.edit) for row in page.context["rows"]}
     assert told["censor.trigger"] == ("triggered the censor", "“Secrets stay here.”", "warned")
-    assert '<span class="down">failure</span>' in page.content.decode()
+    assert told["context.outcome"][0] == "reported failure with"
+    assert page.content.decode().count('class="down"') == 1
 
 
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):

@@ -132,7 +132,7 @@ def _words(settings: AgentSettings) -> str:
     lines = [f"Profile: {settings.profile or 'default for this kind of agent'}"]
     lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
     lines += [f"Time zone: {settings.time_zone}"] if settings.time_zone else []
-    lines += [f"Earlier sessions: {RECENT_LABELS[settings.recent].lower()}"]
+    lines += [f"{PROMPT_SECTIONS['recent']}: {RECENT_LABELS[settings.recent].lower()}"]
     lines += ["Serves many users"] * settings.serves_users
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
     lines += [f"Contradicted facts: {CONTESTED_LABELS[settings.contested.order]}"]
@@ -152,16 +152,8 @@ def _words(settings: AgentSettings) -> str:
     return "\n".join(lines)
 
 
-SECTION_LABELS: Mapping[str, str] = {
-    TOTAL: "The whole prompt",
-    **PROMPT_SECTIONS,
-    "recent": "Earlier sessions",
-    "conversation": "This session",
-}
-SECTION_NOTES = {
-    "recent": f"Titled “{PROMPT_SECTIONS['recent']}” in prompts.",
-    "conversation": f"Its last messages, titled “{PROMPT_SECTIONS['conversation']}” in prompts.",
-}
+SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
+SECTION_NOTES = {"recent": "Earlier sessions.", "conversation": "The last messages of this session."}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "Seconds after which a turn counts half as recent."),
     "w_similarity": ("Weight of similarity", "0 to 1."),
@@ -267,8 +259,8 @@ class AgentSettingsForm(forms.Form):
         made["recent"] = forms.ChoiceField(
             required=False,
             choices=RECENT_LABELS.items(),
-            label="Earlier sessions in prompts",
-            help_text="At most 5 of the last 48 hours.",
+            label=PROMPT_SECTIONS["recent"],
+            help_text="In prompts, at most 5 earlier sessions of the last 48 hours.",
         )
         made["serves_users"] = forms.BooleanField(
             required=False,

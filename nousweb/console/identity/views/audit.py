@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -163,7 +163,8 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         row.who = author_words(row) if len(people) == 1 else f"{len(people)} people"
         row.verb, row.times = row.phrase, ""
         if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
-            row.verb, row.times = _one_verb([each.action for each in row.every]), _times(len(row.every))
+            row.verb = _one_verb({each.phrase: each.action for each in row.every})
+            row.times = _times(len(row.every))
         for each in row.every:
             who = author_words(each) if len(people) > 1 else ""
             each.told = f"{who} {each.phrase}".strip()
@@ -182,10 +183,11 @@ def _likeness(row: Any) -> set[tuple[str, ...]]:
     return alike
 
 
-def _one_verb(actions: Sequence[str]) -> str:
-    """Actions on one object in one phrase: the only one, else "changed the subject", or "used the procedure",
-    with the words that all of them end with."""
-    phrases = [audit_phrase(action).split() for action in dict.fromkeys(actions)]
+def _one_verb(told: Mapping[str, str]) -> str:
+    """Phrases about one object, with their actions, as one: the only one, else "changed the subject", or "used the
+    procedure", with the words that all of them end with; of outcomes the last."""
+    actions = set(told.values())
+    phrases = [phrase.split() for phrase in told][: 1 if actions == {OUTCOME} else None]
     if len(phrases) == 1:
         return " ".join(phrases[0])
     shared = 0
@@ -213,8 +215,9 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
     for row in rows:
         row.edit = _edit(*states.get(row.pk, ("", "")), row.phrase.split())
         row.failed = row.action == OUTCOME and row.edit.endswith(ContextRun.Outcome.FAILURE)
-        if row.action == OUTCOME and row.edit == ContextRun.Outcome.SUCCESS:
-            row.phrase, row.edit = "reported success with", ""
+        if row.action == OUTCOME and row.edit:
+            was, _, now = row.edit.rpartition(" → ")
+            row.phrase, row.edit = f"reported {now} with", f"before: {was}" if was else ""
     if checks and by.may(VIEW_CENSOR):
         ids = {pk for after in checks.values() for pk in after.get("censors", [])}
         found = for_visible_agents(Censor.objects.filter(pk__in=ids, persona__in=personas_of(by)), by)
@@ -228,9 +231,10 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
 
 
 def _edit(before: Any, after: Any, told: Sequence[str] = ()) -> str:
-    """The values that an edit replaced, without what the words `told` say already: "kind: other → system"."""
+    """The values that an edit replaced, without what the words `told` say already: "kind: other → system"; of a change
+    without old values its own words."""
     if not isinstance(before, dict) or not isinstance(after, dict):
-        return ""
+        return after.get("change", "") if isinstance(after, dict) and "added" not in told[:2] else ""
     pairs = {name: (_short(old), _short(after[name])) for name, old in before.items() if name in after}
     changed = [(name, pair) for name, pair in pairs.items() if pair[0] != pair[1] and pair[1] not in told]
     if any(len(text) > VALUE_CHARACTERS or "\n" in text for _, pair in changed for text in pair):
