@@ -126,8 +126,12 @@ TABS = {"memories": "Memories", "prompt": "Prompt", "left": "Left out", "why": "
 """The parts of a result, of which the page shows one at a time."""
 OF_LEFT_OUT = ("verdict", "sort", "q", "page")
 """What an address says of the list of what was left out."""
-ORDERS = {"section": lambda one: one.get("place", math.inf), "tokens": lambda one: -one.get("tokens", 0)}
-"""What the memories in a prompt can be ordered by, beside their relevance: their places in it, and their sizes."""
+ORDERS = {
+    "section": lambda one: one.get("place", math.inf),
+    "relevance": lambda one: -(one.get("relevance") or 0),
+    "tokens": lambda one: -one.get("tokens", 0),
+}
+"""What the memories in a prompt can be ordered by instead of in groups: their places in it, relevance, and sizes."""
 A_PAGE = 12
 SECTION_HINTS = {
     "user_profile": "Facts about people, preferences and rules: in every prompt",

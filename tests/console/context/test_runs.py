@@ -374,6 +374,11 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     assert [piece.text for piece in page.context["answer"] if piece.rests_on_nothing] == [".\n\nBread needs time."]
     assert "&lt;b&gt;Sorry" in shown
     assert [one["number"] for one in memories] == [1, None]
+    assert "aria-sort" not in shown, "numbered memories are in the order of the answer"
+    ranked = browser(alice).get(run.get_absolute_url(), {"order": "relevance"})
+    assert text(ranked).count('aria-sort="descending"') == 1
+    [found] = [[one["relevance"] or 0 for one in group["memories"]] for group in ranked.context["turn"]["groups"]]
+    assert found == sorted(found, reverse=True)
 
 
 def test_value_beside_the_marked_words_of_a_memory_is_marked_too(ada, actor, alice, ledger, system):
