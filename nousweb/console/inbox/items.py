@@ -46,9 +46,10 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     is_new = review.kind == Kind.NEW_MEMORY
     waits = is_new and review.details.get("codes") == ["consent"]
     times: list[tuple[str, Any]] = [("opened", review.created_at)]
+    is_open = review.status in MemoryReview.OPEN
     if review.status == MemoryReview.Status.PENDING:
         times.append(("expires", review.expires_at))
-    else:
+    elif not is_open:
         times.append((f"{review.resolver_name}," if review.resolver_name else "closed", review.resolved_at))
     meta = [
         f"about {review.subject}" if review.subject else "",
@@ -65,7 +66,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         answers=bulk_resolutions(review.kind),
         reason=f"Known: {review.old.content}" if review.old else f"By {review.details.get('writer')}" if is_new else "",
         meta=list(filter(None, meta)),
-        outcome="" if review.status == MemoryReview.Status.PENDING else review.get_resolution_display() or "Expired",
+        outcome="" if is_open else review.get_resolution_display() or "Expired",
         times=times,
         diff=diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
         state=row_state(review),
@@ -75,8 +76,9 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
 
 
 def _writer(review: MemoryReview) -> str:
-    """Whose words a review is about; "" where that is unknown, or not to be known by who answers it."""
-    if review.new is None or "blind" in review.details:
+    """Whose words a review is about; "" where that is unknown, not to be known by who answers it, or told of the fact
+    as the answer made it."""
+    if review.new is None or "blind" in review.details or review.status not in MemoryReview.OPEN:
         return ""
     return review.agent.name if review.new.trust == Trust.AGENT else Trust(review.new.trust).label
 

@@ -428,13 +428,13 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     )
     groups = browser(bob).get(url).context["turn"]["groups"]
     told = {one["id"]: one for group in groups for one in group["memories"]}
-    assert told[str(wrong.pk)]["since"]["words"] == "marked as wrong since"
+    assert told[str(wrong.pk)]["since"]["words"] == "later marked as wrong"
     assert (told[str(old.pk)]["since"]["words"], str(new.pk) in told[str(old.pk)]["since"]["url"]) == (
-        "replaced since",
+        "later replaced",
         True,
     )
     assert "since" not in told[str(kept.pk)]
-    assert "Marked as wrong since" in markup(browser(alice).get(url))
+    assert "Later marked as wrong" in markup(browser(alice).get(url))
     assert f'href="{marked}' not in markup(browser(bob).get(url))
 
 

@@ -77,6 +77,7 @@ def test_reviews_beyond_the_limit_are_a_part_of_the_inbox(decided: dict[str, str
     for words in ("Can Tim have several twins at once?", "green tea", "Move to the inbox"):
         assert words in held_back
     assert "2 more reviews" not in held_back
+    assert "Expired" not in held_back
     moved = browser(bob).post(reverse("automatic_decisions_undo"), {"selected": decided["duplicate"]}, follow=True)
     assert named(markup(moved)) == [decided["duplicate"]]
     assert "1 more review waits" in markup(moved)

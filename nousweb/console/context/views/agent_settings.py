@@ -295,7 +295,7 @@ class AgentSettingsForm(forms.Form):
         made["attention_unlimited"] = forms.BooleanField(
             required=False,
             label="Ask people about everything",
-            help_text="No limit on the number of reviews.",
+            help_text="No limit on the number of reviews. Those held back before stay in the inbox under Held back.",
         )
         for name, (label, help_text) in ATTENTION_NUMBERS.items():
             made[f"attention_{name}"] = forms.IntegerField(

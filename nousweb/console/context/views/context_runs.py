@@ -250,11 +250,11 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
     for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
         one = facts[fact.pk]
         if fact.invalidated_at:
-            one["since"] = {"words": "marked as wrong since", "url": one["url"]}
+            one["since"] = {"words": "later marked as wrong", "url": one["url"]}
         elif not fact.active:
             other = fact.superseded_by_id
             url = memory_item_url(slug, "fact", str(other)) if other else one["url"]
-            one["since"] = {"words": "replaced since" if other else "retired since", "url": url}
+            one["since"] = {"words": "later replaced" if other else "later retired", "url": url}
         elif by.may("memory.change_fact"):
             for name, change in (("replace_url", "supersede"), ("wrong_url", "invalidate")):
                 url = reverse("agent_fact_change", args=[slug, fact.pk, change])
