@@ -75,7 +75,10 @@ class _Words(Func):
 
 
 def _section(row: ChangeProposal | IdentityVersion) -> str:
-    return row.get_section_display()
+    """The section of a text, and whether it is in force or what became of it."""
+    if isinstance(row, ChangeProposal):
+        return f"{row.get_section_display()}, {row.get_status_display().lower()}"
+    return f"{row.get_section_display()}, {'current' if row.is_current else f'version {row.version}'}"
 
 
 def _audit_rows(by: Principal) -> QuerySet[Any]:
