@@ -232,13 +232,13 @@ def test_settings_of_time_are_checked_and_audited(admin):
 
 def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada, actor, actor_token, charlie):
     url, admin = reverse("agent_context_settings", args=["ada"]), browser(charlie)
-    assert "Most in" not in markup(admin.get(url))
+    assert "Highest, last" not in markup(admin.get(url))
     for number in range(30):
         fact_learn(agent=ada, content=f"Knot {number} holds the sail in wind.", category="preference", by=actor)
     for _ in range(2):
         assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = admin.get(url)
-    assert "Most in 2 prompts" in markup(page)
+    assert "Highest, last 2 prompts" in markup(page)
     assert "Over its budget" not in markup(page)
     assert "Not used in the last 2 prompts" in markup(page)
     assert admin.post(url, {"base_version": "0", "budget_user_profile": "1"}).status_code == 302

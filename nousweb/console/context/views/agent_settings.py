@@ -48,11 +48,9 @@ from nousweb.lib.textdiff import diff_texts
 VERSIONS_SHOWN = 50
 UNSET = AgentSettings(0, {}, {}, "", ContestedPolicy())
 PARTS = (
-    ("general", "General"),
+    ("general", "Basics"),
     ("budgets", "Budgets"),
-    ("attention", "Reviews of facts"),
     ("contested", "Contradicted facts"),
-    ("stm", "Short-term search"),
 )
 """The sections of the page: the beginning of the id of their heading, and its words."""
 
@@ -90,7 +88,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "rows": rows,
             "parts": [*PARTS, *[("history", "History")] * bool(rows)],
             "measured": measured,
-            "budget_heads": f"Section|Most in {measured} prompts:num|Budget:num" if measured else "Section|Budget:num",
+            "budget_heads": "Section|Budget" + f"|Highest, last {measured} prompts:num" * bool(measured),
             "budgets": _budget_rows(form, current, used if measured else {}),
         },
         conflict="refusal",
@@ -280,8 +278,8 @@ class AgentSettingsForm(forms.Form):
         made["contested_order"] = forms.ChoiceField(
             required=False,
             choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
-            label="All facts",
-            help_text="Where two contradict each other.",
+            label="In prompts",
+            help_text="Where two facts contradict each other.",
         )
         for category in self.categories:
             made[f"contested_of_{category}"] = forms.ChoiceField(

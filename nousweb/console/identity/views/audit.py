@@ -234,7 +234,7 @@ def _edit(before: Any, after: Any, told: Sequence[str] = ()) -> str:
     """The values that an edit replaced, without what the words `told` say already: "kind: other → system"; of a change
     without old values its own words."""
     if not isinstance(before, dict) or not isinstance(after, dict):
-        return after.get("change", "") if isinstance(after, dict) and "added" not in told[:2] else ""
+        return after.get("change", "") if isinstance(after, dict) and told[:2] != ["added", "the"] else ""
     pairs = {name: (_short(old), _short(after[name])) for name, old in before.items() if name in after}
     changed = [(name, pair) for name, pair in pairs.items() if pair[0] != pair[1] and pair[1] not in told]
     if any(len(text) > VALUE_CHARACTERS or "\n" in text for _, pair in changed for text in pair):
