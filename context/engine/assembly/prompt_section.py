@@ -112,12 +112,14 @@ def list_item(text: str, label: str = "", mark: str = "", told: Told | None = No
 
 
 _LINE = re.compile(
-    r"(?:- )?(?:\((?P<mark>[^()\n]{1,160})\) )?(?:\[(?P<about>[^][\n]{1,160})\] )?\s*(?P<text>.*)", re.DOTALL
+    r"(?:- )?(?:\((?P<mark>[^()\n]{1,160})\) )?"
+    r"(?:\[(?:(?P<day>\d{4}-\d\d-\d\d)|(?P<about>[^][\n]{1,160}))\] )?\s*(?P<text>.*)",
+    re.DOTALL,
 )
 
 
 def line_parts(line: str) -> dict[str, str]:
-    """What `list_item` put into a line: the `text` of a memory, its date or subject (`about`), and its `mark`."""
+    """What `list_item` put into a line: the `text` of a memory, its `day` or its subject (`about`), and its `mark`."""
     parts = _LINE.fullmatch(line)
     return {name: value or "" for name, value in parts.groupdict().items()} if parts else {"text": line}
 

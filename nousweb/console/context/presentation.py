@@ -93,15 +93,16 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
     url = reverse("agent_context_run", args=[run.agent.slug, prefix.previous.pk])
     if by.may(ASSEMBLE):
         url = f"{reverse('agent_context_compare', args=[run.agent.slug])}?a={prefix.previous.pk}&b={run.pk}"
-    part = "All of it is" if prefix.ended_by is None else f"The first {prefix.share} % are"
-    words = format_html('{} the same as in the <a href="{}">previous prompt</a>', part, url)
+    part = "All" if prefix.ended_by is None else f"{prefix.share} %"
+    words = format_html('{} as in the <a href="{}">previous prompt</a>', part, url)
     if prefix.ended_by is None:
         return words
     changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)
     cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "")
-    return format_html("{}. First difference: {}{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
+    return format_html("{}, new from {} on{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
 
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
@@ -142,8 +143,8 @@ SECTION_HINTS = {
     "short_term": "Summaries of the latest sessions like this one",
 }
 """What a section contains whose name does not say it."""
-SMALL = 0.04
-"""A section with a smaller share of a prompt has no place of its own in its bar."""
+NAMED = 6
+"""Sections of a prompt that have a place of their own in its bar, beside those of which something was left out."""
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -195,9 +196,9 @@ class PromptView:
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
-        """The sections as the bar shows them: two or more small ones, of which nothing was left out, are one."""
-        least = SMALL * sum(row["tokens"] for row in self.rows)
-        small = [row for row in self.rows if row["tokens"] < least and not row["left_out"]]
+        """The sections as the bar shows them: two or more beside the largest, with nothing left out, are one."""
+        by_size = sorted(self.rows, key=lambda row: -row["tokens"])
+        small = [row for row in by_size[NAMED:] if not row["left_out"]]
         if len(small) < 2:
             return self.rows
         named = ", ".join(f"{row['label']} {row['tokens']}" for row in small)
@@ -247,6 +248,7 @@ class PromptView:
                     }
                     for item, (before, after) in zip(section["items"], _marks(section), strict=True)
                 ],
+                "named": f"Of its budget of {section.get('budget') or 0:,}",
                 "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
                 "hint": SECTION_HINTS.get(section.get("key", ""), ""),
                 "lead": SECTION_BREAK if place else "",
@@ -257,7 +259,7 @@ class PromptView:
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, the most relevant first and those that are always included last: its `place` in
-        the prompt, its text, its date or subject (`about`) and its `mark`; its `origin` where it is neither people nor
+        the prompt, its text, its `day` or subject (`about`) and its `mark`; its `origin` where it is neither people nor
         the agent; its section (label); if it was searched (else `always`) why it came, with a `note` where
         that is not its relevance alone, and its relevance, 0 to 1, also in a sentence (`why`)."""
         searched = {(one["type"], one["id"]): one for one in self.record.candidates}
@@ -363,6 +365,12 @@ class PromptView:
         """The check of the answer; None until one is reported."""
         return check_view(self.slug, self.record.censors.get("answer"))
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether all censors saw the input, and the answer if that was checked, and none was triggered."""
+        checks = [self.input_check, *filter(None, [self.answer_check])]
+        return all(check and check["verdict"] == "allow" and not check["missed"] for check in checks)
+
     @cached_property
     def words(self) -> dict[str, Any]:
         """The decisions of the engine in words."""
@@ -405,6 +413,7 @@ class PromptView:
                 "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
                 "url": self.memory_url(one["type"], one["id"]),
+                "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
                 "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
                 "contested_link": self.contested.get(one["id"]) if one["type"] == "fact" else None,
                 "numbers": [

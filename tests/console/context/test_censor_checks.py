@@ -52,7 +52,7 @@ def test_run_page_names_what_blocked_the_input(api, ada, actor_token, alice, blo
 def test_run_page_names_what_the_answer_triggered(api, ada, actor_token, alice, block):
     run = asked(api, actor_token, **HARMLESS)
     url = f"/agents/ada/context/{run}/"
-    assert "nothing triggered" in page(alice, url)
+    assert "None triggered" in page(alice, url)
     api.as_token(actor_token).post(f"/context/{run}/response", {"response": "It is swordfish, swordfish."})
     shown = page(alice, url)
     assert "in 2 places" in shown

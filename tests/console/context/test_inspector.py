@@ -91,9 +91,9 @@ def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, sy
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
-        ("- Plain.", {"text": "Plain.", "about": "", "mark": ""}),
-        ("- [2026-11-07] Said.\n  More.", {"text": "Said.\n  More.", "about": "2026-11-07", "mark": ""}),
-        ("- (as of 2026-10-03) [Al] Is.", {"text": "Is.", "about": "Al", "mark": "as of 2026-10-03"}),
+        ("- Plain.", {"text": "Plain.", "day": "", "about": "", "mark": ""}),
+        ("- [2026-11-07] Said.\n  More.", {"text": "Said.\n  More.", "day": "2026-11-07", "about": "", "mark": ""}),
+        ("- (as of 2026-10-03) [Al] Is.", {"text": "Is.", "day": "", "about": "Al", "mark": "as of 2026-10-03"}),
     ],
 )
 def test_inspector_line_of_a_prompt_is_told_apart(line, parts):

@@ -70,6 +70,7 @@ from nousweb.console.context.presentation import (
     prefix_words,
     tab_of,
 )
+from nousweb.console.templatetags.console import tokens
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 from nousweb.lib.token_estimate import estimate_tokens
@@ -392,7 +393,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "place": place,
             "step": prompt_step(place.previous, run) if place.previous else None,
             "prefix": prefix_words(prefix, run, by) if prefix else "",
-            "answer_tokens": estimate_tokens(run.response) if run.response else 0,
+            "answer_size": tokens(estimate_tokens(run.response)) if run.response else "",
             "table": {
                 "tab": tab_of(request.GET),
                 "tabs": shown.tabs(len(memories)),
