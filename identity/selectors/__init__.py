@@ -82,6 +82,10 @@ def version_get(agent: Agent, section: str, number: int) -> IdentityVersion:
     )
 
 
+PHONE_LINE = 52
+"""Characters that a line of text has on a phone."""
+
+
 @dataclass(frozen=True, slots=True)
 class SectionState:
     """One section in the console: its policy, its current version if any, and its pending proposals."""
@@ -97,6 +101,12 @@ class SectionState:
     @property
     def has_text(self) -> bool:
         return self.version is not None and bool(self.version.content)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its text fills more than six lines of a phone."""
+        lines = self.version.content.split("\n") if self.version else []
+        return sum(max(1, -(-len(line) // PHONE_LINE)) for line in lines) > 6
 
     @property
     def css_class(self) -> str:

@@ -142,7 +142,7 @@ def global_search(
     result.groups = {name: found for name, found in result.groups.items() if found}
     if not kind and RECORDS in result.groups and len(result.groups) > 1:
         address = f"{reverse('audit')}?{urlencode({'q': query})}"
-        result.groups[RECORDS][RECORDS_SHOWN:] = [{"label": "All records", "url": address}]
+        result.groups[RECORDS][RECORDS_SHOWN:] = [{"label": "All results in the audit trail", "url": address}]
     hits = [hit for found in result.groups.values() for hit in found]
     if len({hit["agent"] for hit in hits if hit.get("agent")}) > 1:
         for hit in hits:

@@ -9,7 +9,7 @@ from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
 
 from context.feedback.figure_snapshots import HEALTH_BY_DAY
-from context.feedback.health_score import health_read, score_moved, whole_score
+from context.feedback.health_score import health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
@@ -165,7 +165,8 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         last, now = drawn[-1]
         note = f"Counted {last.day}\N{NO-BREAK SPACE}{last:%b}"
         if first != last:
-            note += f", {score_moved(now, before)} on {first.day}\N{NO-BREAK SPACE}{first:%b}"
+            arrow = Trend(now, before, points=True).arrow or "±"
+            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}"
         url = reverse("agent_health", args=[slug])
         points = [(f"{day.day} {day:%b}", score) for day, score in drawn] if len(drawn) >= LEAST_POINTS else ()
         figures.append(Figure("Memory health", f"{now}", "of 100", points, url=url, note=note))

@@ -33,6 +33,8 @@ class Usage:
     calls: Calls
     memory: list[GrowthSeries] = field(default_factory=list)
     memory_at: datetime | None = None
+    memory_of: str = ""
+    """Whose memories are counted, as a sentence, where a list has those of one persona."""
     agents: list[dict[str, Any]] = field(default_factory=list)
     more_agents: bool = False
 
@@ -128,6 +130,7 @@ def usage(by: Principal, query: QueryDict) -> Usage:
         calls=context_calls(personas, agent, period, snapshots.get(BY_DAY), query.get("chart", "")),
         memory=memory,
         memory_at=memory_at,
+        memory_of="Actor and subconscious together." if len(personas) > 1 else "",
         agents=agents,
         more_agents=more,
     )

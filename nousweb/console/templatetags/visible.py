@@ -29,19 +29,24 @@ def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
     return value if is_plain(text) else visible(text)
 
 
+MAX_LEVEL = 6
+"""Of a heading in Markdown."""
+
+
 @register.filter
 def outlined(value: str) -> SafeString:
-    """As `shown`, line by line, with Markdown headings in bold behind their pale signs, and items of lists indented."""
+    """As `shown`, line by line, with Markdown headings in bold and items of lists indented; their signs are there,
+    but of no size."""
     return format_html_join("\n", "{}", ([_outlined(line)] for line in value.split("\n")))
 
 
 def _outlined(line: str) -> Any:
     sign, _, words = line.partition(" ")
     if sign in ("-", "*", "+") and words:
-        return format_html('<span class="listed">{}</span>', shown(line))
-    if not sign or set(sign) != {"#"}:
+        return format_html('<span class="listed"><span class="tick">{} </span>{}</span>', sign, shown(words))
+    if set(sign) != {"#"} or len(sign) > MAX_LEVEL:
         return shown(line)
-    return format_html('<strong><span class="muted">{} </span>{}</strong>', sign, shown(words))
+    return format_html('<strong><span class="tick">{} </span>{}</strong>', sign, shown(words))
 
 
 @register.filter

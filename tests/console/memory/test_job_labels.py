@@ -13,9 +13,9 @@ def test_handler_label_of_an_unknown_handler_has_no_underscores():
 
 
 def test_result_text_names_counts_and_outcomes_in_words():
-    assert result_text({"action": "queued", "superseded": 0, "asked": 2}) == "stored, review opened, reviews opened: 2"
-    assert result_text({"superseded": 0, "asked": []}) == "superseded: 0, reviews opened: 0"
+    assert result_text({"action": "queued", "superseded": 0, "asked": 2}) == "stored, review opened, 2 reviews opened"
+    assert result_text({"superseded": 0, "asked": []}) == "0 replaced, 0 reviews opened"
     assert result_text({"facts": {"stored": 2, "quarantined": 1}, "flagged": ["a", "b"]}) == (
-        "facts: 2 stored, 1 quarantined, flagged: 2"
+        "facts: 2 stored, 1 quarantined, 2 flagged"
     )
     assert result_text({}) == ""

@@ -47,15 +47,16 @@ HANDLER_LABELS: Mapping[str, str] = {
 """By name of the handler."""
 
 RESULT_LABELS: Mapping[str, str] = {
-    "activation_count": "activations",
+    "activation_count": "activation{s}",
     "answer": "resolution",
-    "asked": "reviews opened",
-    "judged": "pairs judged so far",
+    "asked": "review{s} opened",
+    "judged": "pair{s} judged so far",
     "looked_at": "considered",
     "more": "continues",
-    "others": "other pairs judged",
+    "others": "other pair{s} judged",
+    "superseded": "replaced",
 }
-"""By key of a result; other keys are words already."""
+"""By key of a result, with {s} for the plural of its number; other keys are words already."""
 
 VALUE_LABELS: Mapping[str, str] = {
     "gone": "the fact is no longer in use",
@@ -82,7 +83,7 @@ def handler_label(name: str) -> str:
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """A job's result on one line, such as "stored, reviews opened: 1"; counts in place of lists, and nothing of
+    """A job's result on one line, such as "stored, 1 review opened"; counts in place of lists, and nothing of
     what came to nothing, unless all did."""
     told = {name: value for name, value in result.items() if value not in (0, [])} or result
     return ", ".join(_part(name, value) for name, value in told.items())
@@ -94,7 +95,8 @@ def _part(name: str, value: Any) -> str:
         counted = ", ".join(f"{number} {VALUE_LABELS.get(str(kind), kind)}" for kind, number in value.items())
         return f"{label}: {counted or 'none'}"
     if isinstance(value, list) or (isinstance(value, int) and not isinstance(value, bool)):
-        return f"{label}: {len(value) if isinstance(value, list) else value}"
+        number = len(value) if isinstance(value, list) else value
+        return f"{number:,} {label.format(s='' if number == 1 else 's')}"
     text = VALUE_LABELS.get(str(value), str(value))
     return text if name in WHOLE else f"{label}: {text}"
 
