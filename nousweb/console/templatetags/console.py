@@ -228,13 +228,14 @@ FIRST_FILTERS = (
     "subject",
     "period",
     "outcome",
-    "action",
     "since",
     "until",
     "risk",
     "sort",
 )
 FILTERS_SHOWN = 5
+SELDOM_FILTERS = frozenset({"action", "author", "channel"})
+"""Those of the audit trail, behind "More" as long as they have no value."""
 
 
 def _is_choice(field: BoundField) -> bool:
@@ -254,7 +255,7 @@ def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
             words = "Search" if field.label == "Words" else field.label
             field.field.widget.attrs.setdefault("placeholder", words)
     ranked = sorted(filter(_is_choice, form.visible_fields()), key=lambda field: places.get(field.name, len(places)))
-    shown = [field for field in ranked if field.name not in days][:FILTERS_SHOWN]
+    shown = [field for field in ranked if field.name not in SELDOM_FILTERS.union(days)][:FILTERS_SHOWN]
     first = [field for field in ranked if field in shown or field.value() or field.errors]
     return first, [field for field in ranked if field not in first]
 

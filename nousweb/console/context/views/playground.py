@@ -171,17 +171,20 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
     if request.htmx:  # type: ignore[attr-defined]
         # The next message is typed where this one was.
         form.fields["input"].widget.attrs["autofocus"] = True
+    questions = [] if said or last else questions_asked(agent, by)
+    # Before the first message the prompt of the longest question, which asks for the most, is the example.
+    example = "" if given.get("input") or form.is_bound else max((words for words, _ in questions), key=len, default="")
     context = {
         "agent": agent,
         "form": form,
-        "pane": last
-        or _pane(ContextRequest(PREVIEW, request.GET.get("input", "")[:MAX_MESSAGE_CHARACTERS]), agent, by),
+        "pane": last or _pane(ContextRequest(PREVIEW, given.get("input", example)), agent, by),
         "talk": {
+            "example": example,
             "said": said,
             "last": last,
             "model": playground_model(),
             "place": playground_place(),
-            "questions": [] if said or last else questions_asked(agent, by),
+            "questions": questions,
         },
     }
     whole = "context/playground.html"
