@@ -279,7 +279,7 @@ def chart(
         axis=tuple(f"{line:,}{sign}" for line in range(top, base - 1, -by)),
         height=height,
         every=every[:1].upper() + every[1:],
-        now="Today so far" if step == "day" else "This hour so far",
+        now="" if not values[-1] else "Today so far" if step == "day" else "This hour so far",
         before=before[:1].upper() + before[1:],
         note=f"Dots: {empty} of {len(points)} {step}s without {unit}." if empty else "",
     )

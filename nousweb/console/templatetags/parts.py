@@ -367,11 +367,11 @@ def chart_columns(chart: Chart) -> SafeString:
 
 
 def _bars(column: ChartColumn, base: float) -> SafeString:
-    """The bar, a dot for none, and the line of the period before."""
+    """The bar, a dot for none, and behind it the bar of the period before."""
     bar, past = column.bar, column.before
     parts = column.parts or ((f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height),)
-    shapes = [(look, bar, y, tall) for look, y, tall in parts if tall]
-    shapes += [("chart-before", past, past.y - 1.5, 3)] if past else []
+    shapes = [("chart-before", past, past.y, past.height)] if past else []
+    shapes += [(look, bar, y, tall) for look, y, tall in parts if tall]
     none = SafeString("") if bar.height else format_html(_NONE, plain(bar.middle), base - 3)
     sizes = ((look, plain(of.x), plain(y + CHART_TOP), plain(of.width), plain(tall)) for look, of, y, tall in shapes)
     return format_html_join("", _BAR, sizes) + none
