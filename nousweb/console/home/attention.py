@@ -24,7 +24,7 @@ from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
 
-ITEMS_SHOWN = 8
+ITEMS_SHOWN = 5
 FAILURES_READ = 100
 WEBHOOKS_SHOWN = 3
 QUESTION_CHARACTERS = 90

@@ -167,9 +167,10 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         if first != last:
             arrow = Trend(now, before, points=True).arrow or "±"
             note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}"
+        floor = min(80, min(score for _, score in drawn) // 10 * 10)
         url = reverse("agent_health", args=[slug])
         points = [(f"{day.day} {day:%b}", score) for day, score in drawn] if len(drawn) >= LEAST_POINTS else ()
-        figures.append(Figure("Memory health", f"{now}", "of 100", points, url=url, note=note))
+        figures.append(Figure("Memory health", f"{now}", "of 100", points, floor=floor, url=url, note=note))
     return figures
 
 

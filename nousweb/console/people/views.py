@@ -67,6 +67,8 @@ from nousweb.console.templatetags.parts import badge
 from nousweb.lib.errors import Invalid
 
 INVITATIONS_SHOWN = 50
+FEW = 8
+"""Accounts that need no views of a part of them."""
 POWERFUL = (Invitation.OWNER, "Administrator")
 """The roles whose accounts should have a second factor even where none is required."""
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
@@ -144,6 +146,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         "layouts": [
             {"label": VIEWS[key], "url": f"?view={key}" if key else "?", "active": view == key, "count": number or None}
             for key, number in numbers.items()
+            if view or len(everybody) > FEW or invitations
         ],
     }
     for row in context["rows"]:

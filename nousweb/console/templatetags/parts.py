@@ -276,21 +276,30 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
 _SPARK = '<svg class="spark" width="100%" height="32" role="img" aria-label="{}">{}</svg>'
 _SPARK_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
 _SPARK_NONE = '<circle class="spark-none" cx="{}%" cy="30.5" r="1.5"><title>{}: {}</title></circle>'
+_SPARK_LINE = '<line class="spark-line" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
+_SPARK_DOT = '<circle class="{}" cx="{}%" cy="{}" r="2.5"><title>{}: {}</title></circle>'
 SPARK_HEIGHT = 31.0
 """Pixels of the greatest value."""
 
 
 @register.simple_tag
 def sparkline(
-    points: Sequence[tuple[str, float | None]], label: str, unit: str = "", failed: Sequence[int] = ()
+    points: Sequence[tuple[str, float | None]],
+    label: str,
+    unit: str = "",
+    failed: Sequence[int] = (),
+    floor: int | None = None,
 ) -> SafeString:
     """A series as small columns over the width of its place, the last one, which is now, in the accent; a dot for none.
 
     `points` are the names of hours or days with their values, None where nothing was measured, and `failed` how much
     of each is a failure; `label` says what they are, for those who do not see them, with `unit`. Beside it the page
-    must say its last or its whole value.
+    must say its last or its whole value. With a `floor`, it is a line from there to 100.
     """
     values = [value or 0 for _, value in points]
+    if floor is not None:
+        words = f"{label}, {floor} to 100: {points[-1][0]} {values[-1]:,.0f}"
+        return format_html(_SPARK, words, _spark_line(points, floor))
     unit = f" {unit}" if unit else ""
     drawn = SafeString("")
     shapes = bars(values, SPARK_HEIGHT, top=max(values, default=0), gap=0.3, min_height=2.0)
@@ -309,6 +318,18 @@ def sparkline(
             drawn += format_html(_SPARK_BAR, "chart-failed", *sizes, name, told)
     words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     return format_html(_SPARK, words, drawn)
+
+
+def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeString:
+    scale = (SPARK_HEIGHT - 6) / (100 - floor)
+    spots = [
+        (plain(100 * (place + 0.5) / len(points)), plain(3 + scale * (100 - (value or 0))))
+        for place, (_, value) in enumerate(points)
+    ]
+    lines = format_html_join("", _SPARK_LINE, (start + end for start, end in pairwise(spots)))
+    looks = ["spark-bar"] * (len(points) - 1) + ["spark-now"]
+    dots = ((look, *spot, *point) for look, spot, point in zip(looks, spots, points, strict=True))
+    return lines + format_html_join("", _SPARK_DOT, dots)
 
 
 _SECTION = """<rect class="{0}" data-section="{0}" x="{1}%" width="{2}%" height="12"><title>{3}: {4}</title></rect>"""

@@ -112,7 +112,7 @@ def ask(agent: Agent, kind: str, at: datetime, persona: str = "actor", **fields:
     )  # fmt: skip
 
 
-def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_eight_are_listed(
+def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_five_are_listed(
     ada: Agent, system: Principal, alice: User, bob: User, charlie: User
 ) -> None:
     tea = fact_learn(agent=ada, content="Likes tea.", by=system).fact
@@ -121,11 +121,11 @@ def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_eight_are_list
         ask(ada, "compaction", ago(days=1, hours=number), subject=f"subject {number}", facts=[tea.pk])
     ask(ada, "escalation", ago(days=2), persona="subconscious", subject="a secret", facts=[tea.pk])
     shown = board(bob)
-    assert (len(shown.items), shown.waiting) == (8, 10)
+    assert (len(shown.items), shown.waiting) == (5, 10)
     assert (str(shown.items[0].title), shown.items[0].kind) == ("Claims “Likes tea.”", "Possible contradiction")
     assert "1 fact about subject 8" in [str(item.title) for item in shown.items]
     assert board(charlie).waiting == 11
-    assert shown.items_left == 2
+    assert shown.items_left == 5
     assert "All 10 in the Inbox" in text_of(browser(bob))
     assert "10 items wait for a reviewer" in text_of(browser(alice))
 

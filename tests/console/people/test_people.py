@@ -216,7 +216,8 @@ def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_s
     rows = markup(browser(owner).get("/people/?view=without")).partition("<tbody")[2]
     assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if "Not set up" in row[name]]
     assert [name for name in row if "badge-block" in row[name]] == ["olga", "charlie"]
-    assert "Actions: olga" not in row["olga"]
+    assert 'href="/account/second-factor/"' in row["olga"]
+    assert "#out" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
 
 
