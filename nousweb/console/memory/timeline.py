@@ -1,7 +1,7 @@
 """Facts on one axis of time: of each, when it was true in the world, and when the agent held it."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from memory.models import Fact, FactChange
@@ -30,6 +30,8 @@ class Stroke:
     look: str
     x: float
     width: float
+    is_known: bool = False
+    """Of the time in which the agent held the fact, below the time in which it was true."""
 
     @property
     def end(self) -> float:
@@ -50,12 +52,19 @@ class Lane:
 
     @property
     def strokes(self) -> list[Stroke]:
-        """The time in which it was true, dashed where no date tells of it, up to a contradiction or, where no end is
-        known, to now; and the time in which the agent held it."""
+        """The time in which the agent held it; above it, if a date tells of that, the time in which it was true, dashed
+        where its beginning is unknown, to now if its end is. What a contradiction is about is the end of the upper."""
         bar, end = self.valid, self.valid.x + self.valid.width
-        known = [Stroke("known", each.x, each.width) for each in self.known]
+        known = [Stroke("known", each.x, each.width, is_known=True) for each in self.known]
         if self.fact.invalidated_at:
             return [Stroke("never", bar.x, bar.width), *known]
+        if not (bar.start or bar.end):
+            if self.disputed is None or not known:
+                return known
+            held = known.pop()
+            begin = max(held.x, self.disputed)
+            known += [replace(held, width=begin - held.x)] if begin > held.x else []
+            return [*known, Stroke("disputed", begin, held.end - begin, is_known=True)]
         last = end if bar.end or bar.x >= self.now else self.now
         until = last if self.disputed is None else max(min(last, self.disputed), bar.x)
         look = "valid" if bar.start and bar.x < self.now else "open"
@@ -113,7 +122,7 @@ def timeline_of(
     changes: Iterable[FactChange] = (),
     *,
     holding: Collection[object] = (),
-    contradicted: Iterable[tuple[object, object]] = (),
+    contradicted: Collection[tuple[object, object]] = (),
 ) -> Timeline:
     """The facts on one axis, from their first moment to now or their last. `changes` are those of all of them,
     `holding` the keys of those in use, `contradicted` the pairs of keys that contradict each other."""
@@ -125,15 +134,18 @@ def timeline_of(
     valid: list[Span] = [(fact.valid_from, fact.valid_until) for fact in facts]
     moments = [moment for span in (*(each for spans in known for each in spans), *valid) for moment in span if moment]
     first = min([*moments, now])
+    began: dict[object, datetime] = {fact.pk: fact.recorded_at for fact in facts}
     # An end in a far future would squeeze everything else to nothing: it runs off the axis.
     last = min(max([*moments, now]), now + max(now - first, LONGEST_AHEAD))
+    met = [max(began.get(key, first) for key in pair) for pair in contradicted]
+    # Of facts that are contradicted and nothing else, little is told of the time before that.
+    if met and {key for pair in contradicted for key in pair} >= began.keys() and not any(map(any, valid)):
+        first = max(first, min(met) - 2 * (now - min(met)))
     margin = max((last - first) * MARGIN, timedelta(minutes=1))
     begin, end = (first - margin if first - EARLIEST > margin else first), last + margin
     place = span_bars([(now, now)], begin, end)[0].x
-    began: dict[object, datetime] = {fact.pk: fact.recorded_at for fact in facts}
     disputed: dict[object, float] = {}
-    for pair in contradicted:
-        overlap = max(began.get(key, first) for key in pair)
+    for pair, overlap in zip(contradicted, met, strict=True):
         disputed |= {key: span_bars([(overlap, overlap)], begin, end)[0].x for key in pair}
     lanes = [
         Lane(

@@ -171,7 +171,7 @@ def test_fact_bitemporal_chart_follows_what_happened(ada: Agent, actor: Principa
     assert known_spans(fact, changes) == [(fact.recorded_at, gone), (back, None)]
     (lane,) = timeline_of([fact], changes).lanes
     assert [bar.end is None or bar.end == gone for bar in lane.known] == [True, False]
-    assert [stroke.look for stroke in lane.strokes] == ["open", "known", "known"]
+    assert [stroke.look for stroke in lane.strokes] == ["known", "known"]
     assert all(stroke.x >= 0 and stroke.x + stroke.width <= 100.001 for stroke in lane.strokes)
     fact.valid_from, fact.valid_until = clock.now().replace(year=1), clock.now().replace(year=9999)
     (lane,) = timeline_of([fact], changes).lanes
