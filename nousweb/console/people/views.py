@@ -142,6 +142,8 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         **listed.context(request, listed.page(request, invitations if listed is INVITATIONS else shown)),
         "is_filtered": view == "without",
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "without" else [],
+        "without": len(without),
+        "active": sum(person.is_active for person in everybody),
         "unprotected": [person for person in without if role_of(person) in POWERFUL] if not view else [],
         "layouts": [
             {"label": VIEWS[key], "url": f"?view={key}" if key else "?", "active": view == key, "count": number or None}
