@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from math import ceil
 
 from memory.models import Fact, FactChange
 from nousweb.console.common import SpanBar, span_bars
@@ -13,6 +14,8 @@ LONGEST_AHEAD = timedelta(days=30)
 MARGIN = 0.04
 """Share of the axis left empty at its ends, for open intervals."""
 TICKS = 4
+SHORT = timedelta(days=4)
+"""An axis below this names times of the day."""
 LEGEND = {
     "valid": "True",
     "open": "True, no date known",
@@ -93,7 +96,7 @@ class Timeline:
     @property
     def form(self) -> str:
         """How days stand on the axis: with the year on a long one, with the time on a short one."""
-        long, short = self.end - self.begin > timedelta(days=300), self.end - self.begin < timedelta(days=4)
+        long, short = self.end - self.begin > timedelta(days=300), self.end - self.begin < SHORT
         return "M Y" if long else "j M H:i" if short else "j M"
 
 
@@ -159,5 +162,16 @@ def timeline_of(
         )
         for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
     ]
-    ticks = [(100 * number / TICKS, begin + (end - begin) * number / TICKS) for number in range(TICKS)]
-    return Timeline(lanes, ticks, place, begin, end)
+    return Timeline(lanes, _ticks(begin, end, now), place, begin, end)
+
+
+def _ticks(begin: datetime, end: datetime, now: datetime) -> list[tuple[float, datetime]]:
+    """The places on the axis that are named: midnights a whole number of days apart, at some distance from now; of a
+    short axis, moments at even distances."""
+    length = end - begin
+    if length < SHORT:
+        return [(100 * number / TICKS, begin + length * number / TICKS) for number in range(TICKS)]
+    step = timedelta(days=ceil(length / TICKS / timedelta(days=1)))
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = (today + number * step for number in range((begin - today) // step + 1, (end - today) // step + 1))
+    return [(100 * ((day - begin) / length), day) for day in days if abs(now - day) > step / 2]

@@ -1,6 +1,7 @@
 """The page of one fact, and what reviewers do there."""
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -160,6 +161,18 @@ def test_facts_filters_of_tags_scope_state_and_time(ada: Agent, actor: Principal
     assert shown(scope="task", state="wrong") == ["Tim flies."]
     assert shown(as_of=before.isoformat()) == [fact.content]
     assert shown(as_of=(before - timedelta(days=1)).isoformat()) == []
+
+
+@pytest.mark.parametrize("days", [5, 29, 400])
+def test_timeline_names_midnights_at_even_distances(days: int) -> None:
+    now = clock.now()
+    line = timeline_of([Fact(content="A fact.", recorded_at=now - timedelta(days=days, hours=5))])
+    named = [day for _, day in line.ticks]
+    assert {(day.hour, day.minute) for day in named} == {(0, 0)}
+    assert len({after - before for before, after in pairwise(named)}) <= 1
+    assert [x for x, _ in line.ticks] == [
+        pytest.approx(100 * (day - line.begin) / (line.end - line.begin)) for day in named
+    ]
 
 
 def test_fact_bitemporal_chart_follows_what_happened(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
