@@ -3,6 +3,8 @@
 import django.db.models.functions.text
 from django.db import migrations, models
 
+from nousweb.database.table_operations import ChangeTables
+
 
 class Migration(migrations.Migration):
 
@@ -12,98 +14,102 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RemoveConstraint(
-            model_name='knownsource',
-            name='source_known_once',
-        ),
-        migrations.RemoveConstraint(
-            model_name='workingmemory',
-            name='one_working_memory_per_session',
-        ),
-        migrations.AddField(
-            model_name='decision',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='document',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='episode',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='event',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='fact',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='knownsource',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='loopsummary',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='procedure',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='searchitem',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddField(
-            model_name='workingmemory',
-            name='user',
-            field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
-        ),
-        migrations.AddIndex(
-            model_name='decision',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-created_at', '-id'], name='decision_of_user'),
-        ),
-        migrations.AddIndex(
-            model_name='document',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-created_at', '-id'], name='document_of_user'),
-        ),
-        migrations.AddIndex(
-            model_name='episode',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-started_at', '-id'], name='episode_of_user'),
-        ),
-        migrations.AddIndex(
-            model_name='event',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-id'], name='event_of_user'),
-        ),
-        migrations.AddIndex(
-            model_name='fact',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-recorded_at', '-id'], name='fact_of_user'),
-        ),
-        migrations.AddIndex(
-            model_name='loopsummary',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-last_event_at', '-id'], name='loop_of_user'),
-        ),
-        migrations.AddIndex(
-            model_name='procedure',
-            index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', 'name', 'id'], name='procedure_of_user'),
-        ),
-        migrations.AddConstraint(
-            model_name='knownsource',
-            constraint=models.UniqueConstraint(models.F('agent'), models.F('persona'), models.F('project'), models.F('user'), django.db.models.functions.text.MD5('locator'), name='source_known_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='workingmemory',
-            constraint=models.UniqueConstraint(fields=('agent', 'persona', 'session_id', 'project', 'user'), name='one_working_memory_per_session'),
+        ChangeTables(
+            [
+                migrations.RemoveConstraint(
+                    model_name='knownsource',
+                    name='source_known_once',
+                ),
+                migrations.RemoveConstraint(
+                    model_name='workingmemory',
+                    name='one_working_memory_per_session',
+                ),
+                migrations.AddField(
+                    model_name='decision',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='document',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='episode',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='event',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='fact',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='knownsource',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='loopsummary',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='procedure',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='searchitem',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddField(
+                    model_name='workingmemory',
+                    name='user',
+                    field=models.CharField(blank=True, db_column='user_key', db_default='', default='', max_length=100),
+                ),
+                migrations.AddIndex(
+                    model_name='decision',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-created_at', '-id'], name='decision_of_user'),
+                ),
+                migrations.AddIndex(
+                    model_name='document',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-created_at', '-id'], name='document_of_user'),
+                ),
+                migrations.AddIndex(
+                    model_name='episode',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-started_at', '-id'], name='episode_of_user'),
+                ),
+                migrations.AddIndex(
+                    model_name='event',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-id'], name='event_of_user'),
+                ),
+                migrations.AddIndex(
+                    model_name='fact',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-recorded_at', '-id'], name='fact_of_user'),
+                ),
+                migrations.AddIndex(
+                    model_name='loopsummary',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', '-last_event_at', '-id'], name='loop_of_user'),
+                ),
+                migrations.AddIndex(
+                    model_name='procedure',
+                    index=models.Index(condition=models.Q(('user', ''), _negated=True), fields=['agent', 'persona', 'user', 'name', 'id'], name='procedure_of_user'),
+                ),
+                migrations.AddConstraint(
+                    model_name='knownsource',
+                    constraint=models.UniqueConstraint(models.F('agent'), models.F('persona'), models.F('project'), models.F('user'), django.db.models.functions.text.MD5('locator'), name='source_known_once'),
+                ),
+                migrations.AddConstraint(
+                    model_name='workingmemory',
+                    constraint=models.UniqueConstraint(fields=('agent', 'persona', 'session_id', 'project', 'user'), name='one_working_memory_per_session'),
+                ),
+            ]
         ),
     ]
