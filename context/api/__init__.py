@@ -23,17 +23,12 @@ from context.engine.context_record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
 from context.selectors import run_called
 from context.services.context import context_assemble, context_outcome, context_respond
-from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called, caller_of
 from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, part_of, raw_json_response
 from nousweb.lib.tracing import trace_id
 
 router = Router(tags=["context"])
-
-
-def _principal(request: HttpRequest) -> Principal:
-    return request.auth  # type: ignore[attr-defined]
 
 
 @router.post("/context", response={200: ContextOut, **REFUSALS}, summary="Assemble a prompt")
@@ -43,8 +38,8 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     The input is checked against the censors: `censors` lists those that it triggers, counted once unless it is a dry
     run or a historical context. The client must stop if `censor_verdict` is `block`.
     """
-    by = _principal(request)
-    record = context_assemble(payload.as_request(), agent=agent_for(by, agent), by=by)
+    found, by = agent_called(request, agent)
+    record = context_assemble(payload.as_request(), agent=found, by=by)
     return raw_json_response(_prompt(record, explain=payload.explain))
 
 
@@ -55,7 +50,7 @@ def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) ->
     The answer is checked against the censors in force now, and each triggered censor is counted once. The same answer
     again gets the first response; another one is refused.
     """
-    by = _principal(request)
+    by = caller_of(request)
     found = context_respond(run=run_called(by, run_id), response=payload.response, by=by, censors=payload.censors)
     return {"items": found.uses, **_check(found.check)}
 
@@ -63,7 +58,7 @@ def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) ->
 @router.post("/context/{run_id}/outcome", response={200: OutcomeOut, **REFUSALS}, summary="Report how it ended")
 def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn) -> Any:
     """Success or failure of the task, to be related to the fingerprint of its context."""
-    by = _principal(request)
+    by = caller_of(request)
     run = context_outcome(run=run_called(by, run_id), outcome=payload.outcome, note=payload.note, by=by)
     return {"id": run.pk, "outcome": run.outcome, "note": run.outcome_note}
 

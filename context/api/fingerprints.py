@@ -12,8 +12,7 @@ from pydantic import Field
 
 from context.feedback.fingerprint_stats import SHOWN, fingerprints
 from context.selectors import outcomes_view_check
-from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called
 from nousweb.lib import moment_check
 from nousweb.lib.constrained_types import AgentSlug, UnitInterval
 from nousweb.lib.schemas import REFUSALS, Moment
@@ -48,7 +47,6 @@ def fingerprints_get(
 
     Runs are deleted when their retention ends, and are then not counted.
     """
-    by: Principal = request.auth  # type: ignore[attr-defined]
-    found = agent_for(by, agent)
+    found, by = agent_called(request, agent)
     outcomes_view_check(found, by)
     return {"items": fingerprints(found, by, moment_check("since", since))}

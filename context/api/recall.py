@@ -20,9 +20,10 @@ from context.engine.retrieval.recent_conversations import (
 from context.models import ContextRun
 from context.selectors import run_called
 from context.services.recall import recall_expand, recall_search
+from identity.models import Agent
 from identity.principal import Principal
-from identity.selectors import agent_for
-from memory.api.common import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName, principal
+from identity.selectors import agent_called, caller_of
+from memory.api.common import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName
 from memory.models import ProjectScope, Trust, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
@@ -155,9 +156,7 @@ def recall_get(
     of another user. With `context`, what is found counts as shown in that turn; 409 once its answer has been
     reported.
     """
-    by = principal(request)
-    run = _run(by, context, agent)
-    found = run.agent if run else agent_for(by, agent)
+    run, found, by = _place(request, context, agent)
     # The index shows events, facts and what else there is: whoever may search may see them all.
     by.require("memory.view_searchitem", found)
     allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects, user), by)
@@ -197,9 +196,7 @@ def recall_recent_get(
 ) -> Any:
     """The last episodes, or loops if there are none, of the token's persona: their titles and times, the latest
     first."""
-    by = principal(request)
-    found = agent_for(by, agent)
-    by.require("memory.view_searchitem", found)
+    found, by = agent_called(request, agent, "memory.view_searchitem")
     allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects, user), by)
     items = recent_conversations(
         memory_of(found, by), allowed, now=as_of or clock.now(), as_of=as_of, hours=hours, limit=limit
@@ -228,9 +225,7 @@ def recall_expand_get(
     Answers 404 for one that the caller's persona may not read. With `context`, it counts as shown in that turn; 409
     once its answer has been reported.
     """
-    by = principal(request)
-    run = _run(by, context, agent)
-    found = run.agent if run else agent_for(by, agent)
+    run, found, by = _place(request, context, agent)
     by.require("memory.view_searchitem", found)
     by.require(MEMORY_TYPES[type].permission("view"), found)
     if run:
@@ -238,11 +233,13 @@ def recall_expand_get(
     return memory_expand(memory_of(found, by), type, memory_id, around=around)
 
 
-def _run(by: Principal, context: UUID | None, slug: str) -> ContextRun | None:
-    """The run of the context that is named, which must be of the agent that is, if any. Raises NotFound."""
+def _place(request: HttpRequest, context: UUID | None, slug: str) -> tuple[ContextRun | None, Agent, Principal]:
+    """The run of the context that is named, if any, which must be of the agent that is; the agent, and who calls.
+    Raises NotFound."""
     if context is None:
-        return None
+        return None, *agent_called(request, slug)
+    by = caller_of(request)
     run = run_called(by, context)
     if slug and run.agent.slug != slug:
         raise NotFound("There is no such context of this agent.")
-    return run
+    return run, run.agent, by

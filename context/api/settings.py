@@ -18,8 +18,7 @@ from context.services.agent_settings import (
     settings_update,
 )
 from identity.policy.sections import MAX_REASON_CHARACTERS
-from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called
 from memory.policy import TRUST_ORDER
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,
@@ -191,22 +190,18 @@ class SettingsHistoryOut(Schema):
     items: list[SettingsVersionOut] = Field(description="All changes, the latest first")
 
 
-def _principal(request: HttpRequest) -> Principal:
-    return request.auth  # type: ignore[attr-defined]
-
-
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
     """Budgets, short-term search, profile, contested facts, attention budget, autonomy, consent policy, language, time
     zone and recent conversations of the agent, and their version."""
-    by = _principal(request)
-    return settings_get(agent=agent_for(by, agent), by=by)
+    found, by = agent_called(request, agent)
+    return settings_get(agent=found, by=by)
 
 
 @router.put("/settings", response={200: SettingsOut, **CHANGE_REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
-    by = _principal(request)
+    found, by = agent_called(request, agent)
     given = payload.dict(exclude={"contested", "attention", "autonomy", "consent"})
     if payload.contested is not None:
         given["contested"] = ContestedPolicy.checked(payload.contested.order, payload.contested.categories)
@@ -216,18 +211,18 @@ def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "
         given["autonomy"] = Autonomy.checked(**payload.autonomy.dict())
     if payload.consent is not None:
         given["consent"] = ConsentPolicy.checked(rule.dict() for rule in payload.consent)
-    return settings_update(agent=agent_for(by, agent), by=by, **given)
+    return settings_update(agent=found, by=by, **given)
 
 
 @router.get("/settings/history", response={200: SettingsHistoryOut, **REFUSALS}, summary="Their versions (people)")
 def settings_history_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
     """Changes of the settings with author and time, and the settings from then on."""
-    by = _principal(request)
-    return {"items": settings_history(agent=agent_for(by, agent), by=by)}
+    found, by = agent_called(request, agent)
+    return {"items": settings_history(agent=found, by=by)}
 
 
 @router.post("/settings/restore", response={200: SettingsOut, **REFUSALS}, summary="Restore a version (people)")
 def settings_restore_post(request: HttpRequest, payload: RestoreIn, agent: AgentSlug = "") -> Any:
     """Restore the settings of an earlier version as a new version."""
-    by = _principal(request)
-    return settings_restore(agent=agent_for(by, agent), version=payload.version, reason=payload.reason, by=by)
+    found, by = agent_called(request, agent)
+    return settings_restore(agent=found, version=payload.version, reason=payload.reason, by=by)

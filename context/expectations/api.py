@@ -31,7 +31,7 @@ from context.expectations.services import (
 from context.models import Expectation
 from context.selectors import run_get
 from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called
 from nousweb.lib import Invalid
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 from nousweb.lib.keyset_page import keyset_page
@@ -53,8 +53,7 @@ def expectations_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Expectations of an agent that the caller may see, each with its last result, latest first."""
-    by = _by(request)
-    rows = expectations_of(agent_for(by, agent), by)
+    rows = expectations_of(*agent_called(request, agent))
     if active != "all":
         rows = rows.filter(active=active == "true")
     if persona:
@@ -70,10 +69,8 @@ def expectations_get(
 )
 def expectations_post(request: HttpRequest, payload: ExpectationIn, agent: AgentSlug = "") -> Any:
     """A test of the agent's memory, checked at once; the answer has its first result. No token can do this."""
-    by = _by(request)
-    found = agent_for(by, agent)
+    found, by = agent_called(request, agent, ADD)
     given = payload.dict(exclude={"request", "run"})
-    by.require(ADD, found)
     if payload.run is not None and payload.request is None:
         asked = request_of_run(run_get(found, by, payload.run), payload.persona)
     elif payload.request is not None and payload.run is None:
@@ -90,8 +87,8 @@ def expectations_run_post(request: HttpRequest, payload: RunIn, agent: AgentSlug
 
     `state` is `passed` only if there are any and each was checked and passed: a pipeline should stop otherwise.
     """
-    by = _by(request)
-    found = expectations_verify(agent=agent_for(by, agent), by=by, ids=payload.ids, persona=payload.persona)
+    called, by = agent_called(request, agent)
+    found = expectations_verify(agent=called, by=by, ids=payload.ids, persona=payload.persona)
     totals = expectation_totals(found)
     return {
         "state": totals.state,
@@ -106,7 +103,7 @@ def expectations_run_post(request: HttpRequest, payload: RunIn, agent: AgentSlug
 @router.get("/expectations/{expectation_id}", response={200: ExpectationOut, **REFUSALS}, summary="One expectation")
 def expectation_read(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
     """One expectation with its last result."""
-    return _row(_by(request), agent, expectation_id)
+    return expectation_get(*agent_called(request, agent), expectation_id)
 
 
 @router.get(
@@ -114,7 +111,7 @@ def expectation_read(request: HttpRequest, expectation_id: UUID, agent: AgentSlu
 )
 def expectation_results(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
     """One row per period with the same result of its checks, with the change that led to it."""
-    row = _row(_by(request), agent, expectation_id)
+    row = expectation_get(*agent_called(request, agent), expectation_id)
     return {"items": list(row.results.order_by("-since", "-id")[:MAX_RESULTS])}
 
 
@@ -127,9 +124,8 @@ def expectation_patch(
     request: HttpRequest, expectation_id: UUID, payload: ExpectationPatch, agent: AgentSlug = ""
 ) -> Any:
     """Changes the given fields, and checks it again. No token can do this."""
-    by = _by(request)
-    by.require(CHANGE, agent_for(by, agent))
-    row = _row(by, agent, expectation_id)
+    found, by = agent_called(request, agent, CHANGE)
+    row = expectation_get(found, by, expectation_id)
     given = payload.dict(exclude_unset=True, exclude={"base_revision", "active", "request"})
     if payload.request is not None:
         given["request"] = payload.request.as_request()
@@ -146,18 +142,9 @@ def expectation_patch(
 )
 def expectation_delete(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
     """Retires it: it is no longer checked. It stays with its results, and can be restored."""
-    by = _by(request)
-    by.require(CHANGE, agent_for(by, agent))
-    expectation_retire(expectation=_row(by, agent, expectation_id), by=by)
+    found, by = agent_called(request, agent, CHANGE)
+    expectation_retire(expectation=expectation_get(found, by, expectation_id), by=by)
     return Status(204, None)
-
-
-def _by(request: HttpRequest) -> Principal:
-    return request.auth  # type: ignore[attr-defined]
-
-
-def _row(by: Principal, slug: str, key: UUID) -> Expectation:
-    return expectation_get(agent_for(by, slug), by, key)
 
 
 def _checked(row: Expectation, by: Principal) -> Expectation:

@@ -25,7 +25,7 @@ from identity.schemas.identity import (
     StaleBaseOut,
     VersionOut,
 )
-from identity.selectors import IdentityState, agent_for, identity_state, version_get
+from identity.selectors import IdentityState, agent_called, agent_for, caller_of, identity_state, version_get
 from identity.services.agents import agent_reinitiate
 from identity.services.proposals import identity_propose
 from nousweb.lib import Invalid, NotFound, existing
@@ -43,16 +43,10 @@ _ETAG_PAIR = re.compile(r"(?P<section>[a-z]+)=(?P<version>\d{1,9})")
 _ETAG = re.compile(rf'(W/)?"({_ETAG_PAIR.pattern}(,[a-z]+=\d{{1,9}})*)?"')
 
 
-def _principal(request: HttpRequest) -> Principal:
-    return request.auth  # type: ignore[attr-defined]
-
-
 @router.get("/identity", response={200: IdentityOut, 304: None, **REFUSALS}, summary="The current identity")
 def identity_get(request: HttpRequest, response: HttpResponse, agent: AgentSlug = "") -> Any:
     """Current sections with their versions, and the prompt they make. Answers 304 to a matching If-None-Match."""
-    by = _principal(request)
-    found = agent_for(by, agent)
-    by.require("identity.view_identityversion", found)
+    found, _ = agent_called(request, agent, "identity.view_identityversion")
     state = identity_state(found)
     response["ETag"] = state.etag
     return Status(304, None) if _known(request, state.etag) else _identity_out(state)
@@ -63,9 +57,7 @@ def identity_get(request: HttpRequest, response: HttpResponse, agent: AgentSlug 
 )
 def section_get(request: HttpRequest, response: HttpResponse, section: SectionPath, agent: AgentSlug = "") -> Any:
     """The current version of a section. Answers 304 to a matching If-None-Match."""
-    by = _principal(request)
-    found = agent_for(by, agent)
-    by.require("identity.view_identityversion", found)
+    found, _ = agent_called(request, agent, "identity.view_identityversion")
     version = existing(
         IdentityVersion.objects.current().filter(agent=found, section=section_check(section)).first(),
         f"{section} has no text yet.",
@@ -83,9 +75,7 @@ def section_history(
     before: VersionNumber | None = Query(None, description="Only versions below this number"),
 ) -> Any:
     """Versions of a section, latest first."""
-    by = _principal(request)
-    found = agent_for(by, agent)
-    by.require("identity.view_identityversion", found)
+    found, _ = agent_called(request, agent, "identity.view_identityversion")
     versions = IdentityVersion.objects.filter(agent=found, section=section_check(section))
     if before is not None:
         versions = versions.filter(version__lt=before)
@@ -108,9 +98,7 @@ def section_diff(
     to_version: VersionNumber = Query(..., alias="to"),
 ) -> Any:
     """What changed between two versions of a section, by line."""
-    by = _principal(request)
-    found = agent_for(by, agent)
-    by.require("identity.view_identityversion", found)
+    found, _ = agent_called(request, agent, "identity.view_identityversion")
     section_check(section)
     old = version_get(found, section, from_version)
     new = version_get(found, section, to_version)
@@ -150,8 +138,7 @@ def section_put(
     The base is `base_version` or an ETag in If-Match; if the section has changed since then, 409 returns
     the base, current and proposed texts. Without either, the change is based on the current version.
     """
-    by = _principal(request)
-    found = agent_for(by, agent)
+    found, by = agent_called(request, agent)
     section_check(section)
     result = identity_propose(
         agent=found,
@@ -176,7 +163,7 @@ def section_put(
 @router.get("/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal")
 def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
     """Status of a proposal, and the reviewer's comment."""
-    by = _principal(request)
+    by = caller_of(request)
     proposal = ChangeProposal.objects.select_related("agent", "version").filter(pk=proposal_id).first()
     hidden = proposal is not None and not _shows(by, proposal)
     if proposal is None or hidden:
@@ -200,9 +187,7 @@ def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent:
 
     The facts are those of the categories person, preference and rule: the agent's own, or those of `facts_from`.
     """
-    by = _principal(request)
-    found = agent_for(by, agent)
-    by.require("identity.reinitiate_agent", found)
+    found, by = agent_called(request, agent, "identity.reinitiate_agent")
     given = payload or ReinitiateIn(facts_from="")
     source = agent_for(by, given.facts_from) if given.facts_from else None
     seeded = agent_reinitiate(agent=found, by=by, reason=given.reason, facts_from=source)

@@ -13,8 +13,7 @@ from pydantic import Field
 
 from identity.models import Persona
 from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
-from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called
 from identity.services.change_bodies import changes_json
 from identity.services.change_feed import (
     StreamPosition,
@@ -104,8 +103,7 @@ def changes_list(
     order. Continue with `next`: every page has it, and it stays valid until the changes after it are deleted by age.
     After that, or if the database is another one, the answer is 410. If too many readers are waiting, it is 429.
     """
-    by: Principal = request.auth  # type: ignore[attr-defined]
-    found = agent_for(by, agent)
+    found, by = agent_called(request, agent)
     by.require_all_projects()
     allowed = kinds_of(by)
     if not allowed:

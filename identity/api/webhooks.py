@@ -10,7 +10,7 @@ from pydantic import Field
 
 from identity.models import Webhook
 from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called
 from identity.services.webhooks import (
     deliveries_replay,
     webhook_create,
@@ -18,7 +18,7 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
-from nousweb.lib import NotFound, existing
+from nousweb.lib import existing
 from nousweb.lib.schemas import CHANGE_REFUSALS, Input
 
 Scope = Literal["identity:read", "memory:read", "context:read", "expectations:run"]
@@ -102,8 +102,7 @@ router = Router(tags=["webhooks"])
 @router.get("/webhooks", response={200: WebhooksOut, **CHANGE_REFUSALS}, summary="List webhooks (people)")
 def webhooks_list(request: HttpRequest, agent: str = "") -> Any:
     """The webhooks of an agent; none of the subconscious without the right to it."""
-    by = _by(request)
-    return {"items": list(webhooks_of(agent_for(by, agent), by))}
+    return {"items": list(webhooks_of(*agent_called(request, agent)))}
 
 
 @router.post(
@@ -111,8 +110,8 @@ def webhooks_list(request: HttpRequest, agent: str = "") -> Any:
 )
 def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> Any:
     """Sends changes to an address from now on. The response contains the secret, which cannot be shown again."""
-    by = _by(request)
-    webhook, secret = webhook_create(agent=agent_for(by, agent), by=by, **payload.dict())
+    found, by = agent_called(request, agent)
+    webhook, secret = webhook_create(agent=found, by=by, **payload.dict())
     return Status(201, {**WebhookOut.from_orm(webhook).dict(), "secret": secret})
 
 
@@ -121,15 +120,15 @@ def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> 
 )
 def webhooks_patch(request: HttpRequest, webhook_id: UUID, payload: WebhookPatch, agent: str = "") -> Any:
     """Changes the given fields. Changes made while it was paused are sent after it is resumed."""
-    by = _by(request)
-    return webhook_update(webhook=_webhook(by, agent, webhook_id), by=by, **payload.dict())
+    webhook, by = _webhook(request, agent, webhook_id)
+    return webhook_update(webhook=webhook, by=by, **payload.dict())
 
 
 @router.delete("/webhooks/{webhook_id}", response={204: None, **CHANGE_REFUSALS}, summary="Delete a webhook (people)")
 def webhooks_delete(request: HttpRequest, webhook_id: UUID, agent: str = "") -> Any:
     """Deletes it with the records of its messages."""
-    by = _by(request)
-    webhook_delete(webhook=_webhook(by, agent, webhook_id), by=by)
+    webhook, by = _webhook(request, agent, webhook_id)
+    webhook_delete(webhook=webhook, by=by)
     return Status(204, None)
 
 
@@ -147,7 +146,7 @@ def deliveries_list(
     before: int | None = Query(None, ge=1, le=2**62),
 ) -> Any:
     """Messages to a webhook, latest first."""
-    found = _webhook(_by(request), agent, webhook_id).messages.order_by("-number")
+    found = _webhook(request, agent, webhook_id)[0].messages.order_by("-number")
     if status:
         found = found.filter(status=status)
     if before is not None:
@@ -162,20 +161,14 @@ def deliveries_list(
 )
 def deliveries_again(request: HttpRequest, webhook_id: UUID, payload: ReplayIn, agent: str = "") -> Any:
     """Resends one message, or all that failed permanently."""
-    by = _by(request)
-    webhook = _webhook(by, agent, webhook_id)
+    webhook, by = _webhook(request, agent, webhook_id)
     delivery = None
     if payload.delivery is not None:
         delivery = existing(webhook.messages.filter(pk=payload.delivery).first(), "There is no such message.")
     return {"replayed": deliveries_replay(webhook=webhook, by=by, delivery=delivery)}
 
 
-def _by(request: HttpRequest) -> Principal:
-    return request.auth  # type: ignore[attr-defined]
-
-
-def _webhook(by: Principal, slug: str, webhook_id: UUID) -> Webhook:
-    found: Webhook | None = webhooks_of(agent_for(by, slug), by).select_related("agent").filter(pk=webhook_id).first()
-    if found is None:
-        raise NotFound("There is no such webhook.")
-    return found
+def _webhook(request: HttpRequest, slug: str, webhook_id: UUID) -> tuple[Webhook, Principal]:
+    agent, by = agent_called(request, slug)
+    found = webhooks_of(agent, by).select_related("agent").filter(pk=webhook_id)
+    return existing(found.first(), "There is no such webhook."), by

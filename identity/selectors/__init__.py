@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Count, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import Length, RowNumber
+from django.http import HttpRequest
 
 from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy, assemble_prompt
@@ -29,6 +30,20 @@ def agent_for(principal: Principal, slug: str) -> Agent:
     if not slug:
         raise Invalid("Name the agent: ?agent=…", field="agent")
     return agent_get(slug, principal)
+
+
+def caller_of(request: HttpRequest) -> Principal:
+    """Who calls the API."""
+    return request.auth  # type: ignore[attr-defined]
+
+
+def agent_called(request: HttpRequest, slug: str, permission: str = "") -> tuple[Agent, Principal]:
+    """The agent that an API call is about, and who calls; a `permission` for this agent is checked."""
+    by = caller_of(request)
+    agent = agent_for(by, slug)
+    if permission:
+        by.require(permission, agent)
+    return agent, by
 
 
 def agent_as_of(agent: Agent, moment: datetime) -> Agent:

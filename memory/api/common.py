@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
-from identity.selectors import agent_for
+from identity.selectors import agent_called
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
 from memory.persona import PersonaMemory, memory_of
 from memory.policy import (
@@ -29,16 +29,9 @@ from nousweb.lib.schemas import Derived, Input, optional
 Row = TypeVar("Row", bound=Model)
 
 
-def principal(request: HttpRequest) -> Principal:
-    """Who calls."""
-    return request.auth  # type: ignore[attr-defined]
-
-
 def caller(request: HttpRequest, slug: str, permission: str) -> tuple[Agent, Principal, PersonaMemory]:
     """The agent that a call is about, who calls, and the memory that this caller may read; the right is checked."""
-    by = principal(request)
-    agent = agent_for(by, slug)
-    by.require(permission, agent)
+    agent, by = agent_called(request, slug, permission)
     return agent, by, memory_of(agent, by, include_quarantined=True)
 
 

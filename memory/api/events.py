@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from identity.models import Agent
 from identity.principal import Principal
-from identity.selectors import agent_for
-from memory.api.common import ORIGIN, AnyPersona, AnyTrust, Quarantined, TrustName, list_page, principal, row_of
+from identity.selectors import agent_called
+from memory.api.common import ORIGIN, AnyPersona, AnyTrust, Quarantined, TrustName, list_page, row_of
 from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENTS_PER_CALL,
@@ -137,8 +137,8 @@ def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") 
 
     For an event whose `key` is already in the log, the existing event is returned.
     """
-    by = principal(request)
-    recorded = events_record(agent=agent_for(by, agent), events=[dict(event) for event in payload.events], by=by)
+    found, by = agent_called(request, agent)
+    recorded = events_record(agent=found, events=[dict(event) for event in payload.events], by=by)
     return Status(
         201,
         {
@@ -180,8 +180,7 @@ def events_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Events by the time at which they happened, verbatim."""
-    by = principal(request)
-    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(*agent_called(request, agent), persona)
     events = memory.events.filter(persona__in=personas).with_details()
     if kind:
         events = events.filter(kind__in=[choice_check("kind", name, EventKind.values) for name in kind])
@@ -198,6 +197,5 @@ def events_get(
 @router.get("/events/{event_id}", response={200: EventOut, **REFUSALS}, summary="One event")
 def event_get(request: HttpRequest, event_id: int, agent: AgentSlug = "", persona: AnyPersona = "") -> Any:
     """One event, word for word as it was recorded. Answers 404 for one that the caller's persona may not read."""
-    by = principal(request)
-    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(*agent_called(request, agent), persona)
     return row_of(memory.events.filter(persona__in=personas).with_details(), event_id, "event")

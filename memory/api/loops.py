@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from identity.selectors import agent_for
-from memory.api.common import INCLUDE_PROJECT, AllProjects, AnyPersona, list_page, principal
+from identity.selectors import agent_called
+from memory.api.common import INCLUDE_PROJECT, AllProjects, AnyPersona, list_page
 from memory.api.events import EventOut, Id, personas_narrow
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
@@ -92,8 +92,7 @@ def loops_get(
     cursor: PageCursor = "",
 ) -> Any:
     """The short-term entries, by their last event, latest first."""
-    by = principal(request)
-    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(*agent_called(request, agent), persona)
     loops = memory.loops.filter(persona__in=personas)
     loops = loops.filter(**{name: key for name, key in (("project", project), ("task", task), ("user", user)) if key})
     if state != "all":
@@ -111,16 +110,15 @@ def loops_get(
 @router.post("/loops/{path:loop_id}/close", response={200: LoopOut, **REFUSALS}, summary="Close a loop")
 def loop_close_post(request: HttpRequest, loop_id: str, agent: AgentSlug = "") -> Any:
     """Close a loop. Its summary is created afterwards, and also covers events that arrive later."""
-    by = principal(request)
+    found, by = agent_called(request, agent)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
-    return loop_close(agent=agent_for(by, agent), loop_id=loop_id, by=by)
+    return loop_close(agent=found, loop_id=loop_id, by=by)
 
 
 @router.get("/loops/{path:loop_id}", response={200: LoopWithEvents, **REFUSALS}, summary="One loop")
 def loop_get(request: HttpRequest, loop_id: str, agent: AgentSlug = "", persona: AnyPersona = "") -> Any:
     """A loop's short-term entry and its events. If both personas have a loop with this id, the caller's own."""
-    by = principal(request)
-    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(*agent_called(request, agent), persona)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
     named: dict[str, LoopSummary] = {
         loop.persona: loop for loop in memory.loops.filter(loop_id=loop_id, persona__in=personas)
@@ -145,8 +143,7 @@ def stm_get(
     limit: int = Query(10, ge=1, le=MAX_STM_WINDOW),
 ) -> Any:
     """Fuzzy search in the window of the last loop summaries of a project, a task and a user, best first."""
-    by = principal(request)
-    found = agent_for(by, agent)
+    found, by = agent_called(request, agent)
     memory, personas = personas_narrow(found, by, persona)
     query = text_check("q", q, MAX_QUERY_CHARACTERS)
     config = StmConfig.of(found.config)

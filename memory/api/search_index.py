@@ -7,8 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
 
-from identity.selectors import agent_for
-from memory.api.common import principal
+from identity.selectors import agent_called
 from memory.persona import memory_of
 from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.services.search_index.agent_languages import language_used
@@ -29,9 +28,7 @@ class IndexOut(Schema):
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")
 def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
     """How many memories of the token's persona are ready for search by meaning, pending, or failed."""
-    by = principal(request)
-    found = agent_for(by, agent)
-    by.require("memory.view_searchitem", found)
+    found, by = agent_called(request, agent, "memory.view_searchitem")
     by.require_all_projects()
     return {**index_counts(found.pk, memory_of(found, by).personas), "language": language_used(found)}
 

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from identity.models import Agent
 from identity.principal import Principal
-from identity.selectors import agent_for
-from memory.api.common import principal
+from identity.selectors import agent_called, caller_of
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.erasure import user_erase
 from memory.services.users import MANAGE, agents_of_user, memories_assign, personas_of, user_counts
@@ -58,13 +57,11 @@ class ErasureOut(Schema):
 
 def _agents(request: HttpRequest, slug: str) -> tuple[list[Agent], Principal]:
     """The agents that a call is about: the token's own, the one that is named, or all of a person's."""
-    by = principal(request)
+    by = caller_of(request)
     if by.token is None and not slug:
         by.require(MANAGE)
         return list(Agent.objects.visible_to(by).order_by("slug")), by
-    found = agent_for(by, slug)
-    by.require(MANAGE, found)
-    return [found], by
+    return [agent_called(request, slug, MANAGE)[0]], by
 
 
 @router.get("/users", response={200: UsersOut, **REFUSALS}, summary="The users of an agent")
@@ -89,8 +86,8 @@ def users_export_get(request: HttpRequest, user: UserKey = Query(min_length=1), 
 def users_assign_post(request: HttpRequest, payload: AssignIn, agent: AgentSlug = "") -> Any:
     """Assigns memories that are nobody's, from before the agent served many users, to a user or to everybody. People
     only."""
-    by = principal(request)
-    return {"assigned": memories_assign(agent=agent_for(by, agent), by=by, **payload.dict())}
+    found, by = agent_called(request, agent)
+    return {"assigned": memories_assign(agent=found, by=by, **payload.dict())}
 
 
 @router.post("/users/erase", response={200: ErasureOut, **REFUSALS}, summary="Erase everything of a user")
