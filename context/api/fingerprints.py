@@ -10,21 +10,17 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from context.feedback.fingerprint_stats import SHOWN, fingerprints
+from context.feedback.fingerprint_stats import SHOWN, FingerprintRow, fingerprints
 from context.selectors import outcomes_view_check
 from identity.selectors import agent_called
 from nousweb.lib import moment_check
 from nousweb.lib.constrained_types import AgentSlug, UnitInterval
-from nousweb.lib.schemas import REFUSALS, Moment
+from nousweb.lib.schemas import REFUSALS, Derived, Moment
 
 router = Router(tags=["context"])
 
 
-class FingerprintOut(Schema):
-    id: str
-    runs: int
-    success: int
-    failure: int
+class FingerprintOut(Derived, of=FingerprintRow, fields="id runs success failure rate low high tokens last about"):
     rate: UnitInterval | None = Field(description="Successes divided by reported outcomes; null while none is reported")
     low: int = Field(description="Percent: the lower end of Wilson's 95 % interval of the rate")
     high: int = Field(description="Percent: its upper end")

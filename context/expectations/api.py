@@ -10,7 +10,6 @@ from context.expectations.policy import ADD, CHANGE
 from context.expectations.schemas import (
     ExpectationIn,
     ExpectationOut,
-    ExpectationPage,
     ExpectationPatch,
     ExpectationRunOut,
     ResultsOut,
@@ -35,14 +34,14 @@ from identity.selectors import agent_called
 from nousweb.lib import Invalid
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 from nousweb.lib.keyset_page import keyset_page
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, page_of
 
 router = Router(tags=["expectations"])
 
 MAX_RESULTS = 200
 
 
-@router.get("/expectations", response={200: ExpectationPage, **REFUSALS}, summary="List expectations")
+@router.get("/expectations", response={200: page_of(ExpectationOut), **REFUSALS}, summary="List expectations")
 def expectations_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -14,18 +14,10 @@ from context.models import Expectation, ExpectationResult
 from memory.api.common import PersonaName
 from memory.models import ItemType
 from memory.policy import MAX_SESSION_CHARACTERS
-from nousweb.lib.constrained_types import NextCursor, OneOf, text
-from nousweb.lib.schemas import Input, optional
+from nousweb.lib.constrained_types import OneOf, text
+from nousweb.lib.schemas import Derived, Input, optional
 
-RequirementName = Annotated[str, OneOf(*Expectation.Requirement.values)]
-TargetName = Annotated[str, OneOf(*Expectation.Target.values)]
-StateName = Literal["passed", "failed", "error", "unchecked"]
-TotalState = Literal["passed", "failed", "error"]
-MemoryType = Annotated[str, OneOf("", *ItemType.values)]
-SectionName = Annotated[str, OneOf("", *policy.SECTIONS)]
 Reason = Annotated[str, text(policy.MAX_REASON_CHARACTERS)]
-Text = Annotated[str, Field(max_length=policy.MAX_TEXT_CHARACTERS)]
-ItemId = Annotated[str, Field(max_length=36)]
 
 
 class QuestionIn(ContextIn):
@@ -37,33 +29,33 @@ class QuestionIn(ContextIn):
     )
 
 
-class ExpectationIn(Input):
+class ExpectationIn(
+    Input, of=Expectation, fields="request run requirement target item_type item_id text section reason persona"
+):
     """A question and what its prompt must be like. Of `item_type` with `item_id`, `text` and `section` those are
     given that the `target` names."""
 
     request: QuestionIn | None = Field(None, description="Request; alternative to `run`")
     run: UUID | None = Field(None, description="A logged run whose request is used, with all of its fields")
-    requirement: RequirementName
-    target: TargetName
-    item_type: MemoryType = ""
-    item_id: ItemId = ""
-    text: Text = ""
-    section: SectionName = Field("", description="A section of the prompt, or `identity.` and one of the identity")
+    item_type: Annotated[str, OneOf("", *ItemType.values)] = ""
+    item_id: Annotated[str, Field(max_length=36)] = ""
+    text: Annotated[str, Field(max_length=policy.MAX_TEXT_CHARACTERS)] = ""
+    section: Annotated[str, OneOf("", *policy.SECTIONS)] = Field(
+        "", description="A section of the prompt, or `identity.` and one of the identity"
+    )
     reason: Reason = Field("", description="Reason for the expectation")
     persona: PersonaName = "actor"
 
 
-class ExpectationPatch(Input):
+class ExpectationPatch(
+    Input,
+    of=ExpectationIn,
+    fields="request requirement target item_type item_id text section reason",
+    patch=True,
+):
     """Fields that are left out stay as they are. A change of anything but the reason begins a new revision."""
 
     request: QuestionIn = optional()
-    requirement: RequirementName = optional()
-    target: TargetName = optional()
-    item_type: MemoryType = optional()
-    item_id: ItemId = optional()
-    text: Text = optional()
-    section: SectionName = optional()
-    reason: Reason = optional()
     active: bool = optional("false retires it, true restores it")
     base_revision: Annotated[int, Field(ge=1, le=2_000_000_000)] | None = Field(
         None, description="Refused with 409 when another revision is current"
@@ -88,13 +80,11 @@ class CauseOut(Schema):
     )
 
 
-class ResultOut(Schema):
-    state: Literal["passed", "failed", "error"]
+class ResultOut(Derived, of=ExpectationResult, fields="state code detail since checked_at checks cause"):
     code: str = Field(description="Reason as a code")
     detail: str = Field(description="Reason as a sentence, without any text of a memory")
     since: datetime = Field(description="Time of the first check with this result")
     checked_at: datetime = Field(description="Time of the last check")
-    checks: int
     cause: CauseOut | None = Field(description="Change that led to it; null if the state has never changed")
 
     @staticmethod
@@ -102,23 +92,14 @@ class ResultOut(Schema):
         return result.cause or None
 
 
-class ExpectationOut(Schema):
-    id: UUID
-    persona: PersonaName
+class ExpectationOut(
+    Derived,
+    of=Expectation,
+    fields="id persona request requirement target item_type item_id text section reason active revision author_name"
+    " created_at updated_at",
+):
     request: dict[str, Any] = Field(description="Request of the expectation")
-    requirement: RequirementName
-    target: TargetName
-    item_type: str
-    item_id: str
-    text: str
-    section: str
-    reason: str
-    active: bool
-    revision: int
-    author_name: str
-    created_at: datetime
-    updated_at: datetime
-    state: StateName
+    state: Literal["passed", "failed", "error", "unchecked"]
     result: ResultOut | None = Field(description="Latest result; null before the first check")
 
     @staticmethod
@@ -130,11 +111,6 @@ class ExpectationOut(Schema):
         return result_of(expectation)
 
 
-class ExpectationPage(Schema):
-    items: list[ExpectationOut]
-    next: NextCursor
-
-
 class RunIn(Input):
     ids: list[UUID] | None = Field(
         None, max_length=policy.MAX_ACTIVE, description="Only these expectations; all active ones by default"
@@ -143,7 +119,9 @@ class RunIn(Input):
 
 
 class ExpectationRunOut(Schema):
-    state: TotalState = Field(description="passed only if there is at least one and each was checked and passed")
+    state: Literal["passed", "failed", "error"] = Field(
+        description="passed only if there is at least one and each was checked and passed"
+    )
     total: int
     passed: int
     failed: int

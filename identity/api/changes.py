@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from identity.models import Persona
+from identity.models import Change, Persona
 from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
 from identity.selectors import agent_called
 from identity.services.change_bodies import changes_json
@@ -23,7 +22,7 @@ from identity.services.change_feed import (
 )
 from identity.services.change_long_poll import changes_await
 from nousweb.lib import Invalid, NotAllowed
-from nousweb.lib.schemas import REFUSALS
+from nousweb.lib.schemas import REFUSALS, Derived
 
 MAX_CHARACTERS = 200
 MAX_POSITION = 2**62
@@ -58,13 +57,9 @@ def _stream_position(position: object, key: object) -> StreamPosition:
     return StreamPosition(position, key)
 
 
-class FeedChangeOut(Schema):
+class FeedChangeOut(Derived, of=Change, fields="id kind persona at object_type object_id"):
     id: UUID = Field(description="Stable id of this change, on pages and in webhooks")
     kind: str = Field(description="Object and action, such as `fact.superseded`")
-    persona: str
-    at: datetime
-    object_type: str
-    object_id: str
     details: dict[str, Any] = Field(description="Ids, numbers and codes that belong to this kind")
     blocks: list[str] = Field(description="Blocks of prompts that this kind of change may change")
     body: dict[str, Any] | None = Field(

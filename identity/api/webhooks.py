@@ -1,6 +1,5 @@
 """The API of webhooks, for people only, whatever a token's scopes say."""
 
-from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -8,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from identity.models import Webhook
+from identity.models import Webhook, WebhookDelivery
 from identity.principal import Principal
 from identity.selectors import agent_called
 from identity.services.webhooks import (
@@ -19,7 +18,7 @@ from identity.services.webhooks import (
     webhooks_of,
 )
 from nousweb.lib import existing
-from nousweb.lib.schemas import CHANGE_REFUSALS, Input
+from nousweb.lib.schemas import CHANGE_REFUSALS, Derived, Input
 
 Scope = Literal["identity:read", "memory:read", "context:read", "expectations:run"]
 
@@ -44,16 +43,7 @@ class WebhookPatch(Input):
     active: bool | None = Field(None, description="false pauses it, true resumes it")
 
 
-class WebhookOut(Schema):
-    id: UUID
-    url: str
-    persona: str
-    scopes: list[str]
-    kinds: list[str]
-    bodies: bool
-    state: str
-    created_at: datetime
-    created_by: str
+class WebhookOut(Derived, of=Webhook, fields="id url persona scopes kinds bodies state created_at created_by"): ...
 
 
 class WebhookMadeOut(WebhookOut):
@@ -64,19 +54,12 @@ class WebhooksOut(Schema):
     items: list[WebhookOut]
 
 
-class DeliveryOut(Schema):
-    id: UUID
-    number: int
-    status: str
-    kinds: list[str]
+class DeliveryOut(
+    Derived,
+    of=WebhookDelivery,
+    fields="id number status kinds changes attempts created_at tried_at finished_at answer_status duration_ms error",
+):
     changes: int = Field(description="Number of changes in the message")
-    attempts: int
-    created_at: datetime
-    tried_at: datetime | None
-    finished_at: datetime | None
-    answer_status: int | None
-    duration_ms: int | None
-    error: str
 
     @staticmethod
     def resolve_changes(delivery: object) -> int:

@@ -8,19 +8,16 @@ from ninja import Schema
 from pydantic import Field
 
 from identity.models import ChangeProposal, IdentityVersion
-from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Risk, Section
+from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Section
 from nousweb.lib.constrained_types import OneOf, text
 from nousweb.lib.lookalikes import warnings_of
-from nousweb.lib.schemas import Input, Problem
+from nousweb.lib.schemas import Derived, Input, Problem
 
 Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
 SectionName = Annotated[str, OneOf(*Section.values)]
 
 
-class IdentitySectionOut(Schema):
-    section: SectionName
-    version: int
-    content: str
+class IdentitySectionOut(Derived, of=IdentityVersion, fields="section version content"):
     tokens: int
     updated_at: datetime
     updated_by: str
@@ -36,15 +33,11 @@ class IdentityOut(Schema):
     etag: str
 
 
-class VersionOut(Schema):
-    section: SectionName
-    version: int
-    content: str
-    is_current: bool
-    created_at: datetime
-    author_kind: str
-    author_name: str
-    reason: str
+class VersionOut(
+    Derived,
+    of=IdentityVersion,
+    fields="section version content is_current created_at author_kind author_name reason",
+):
     previous_version: int | None
     restores_version: int | None
 
@@ -99,24 +92,14 @@ class TextWarningOut(Schema):
     message: str
 
 
-class ProposalOut(Schema):
-    id: UUID
+class ProposalOut(
+    Derived,
+    of=ChangeProposal,
+    fields="id agent section status risk guardrail base_version content reason author_kind author_name reviewer_name"
+    " comment edited created_at decided_at expires_at version",
+):
     agent: str
-    section: SectionName
-    status: Annotated[str, OneOf(*ChangeProposal.Status.values)]
-    risk: Annotated[str, OneOf(*Risk.values)]
     guardrail: str = Field(description="Why it is pending or was applied, in words")
-    base_version: int
-    content: str
-    reason: str
-    author_kind: str
-    author_name: str
-    reviewer_name: str
-    comment: str
-    edited: bool
-    created_at: datetime
-    decided_at: datetime | None
-    expires_at: datetime
     version: int | None = Field(description="Version that it became after it was applied")
     warnings: list[TextWarningOut] = Field(description="Characters that a reader may misread")
 
@@ -140,13 +123,12 @@ class ChangeOut(Schema):
     repeated: bool = Field(False, description="The same text is already pending: `proposal` is that proposal")
 
 
-class TextAt(Schema):
-    version: int
-    content: str
-
-
 class YourText(Schema):
     content: str
+
+
+class TextAt(YourText):
+    version: int
 
 
 class StaleBaseOut(Problem):
