@@ -1,5 +1,6 @@
 """The API of an agent's prompt settings, for people only."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -196,19 +197,20 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
     return settings_get(agent=found, by=by)
 
 
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "contested": lambda given: ContestedPolicy.checked(**given),
+    "attention": lambda given: AttentionBudget.checked(**given),
+    "autonomy": lambda given: Autonomy.checked(**given),
+    "consent": ConsentPolicy.checked,
+}
+
+
 @router.put("/settings", response={200: SettingsOut, **CHANGE_REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
     found, by = agent_called(request, agent)
-    given = payload.dict(exclude={"contested", "attention", "autonomy", "consent"})
-    if payload.contested is not None:
-        given["contested"] = ContestedPolicy.checked(payload.contested.order, payload.contested.categories)
-    if payload.attention is not None:
-        given["attention"] = AttentionBudget.checked(**payload.attention.dict())
-    if payload.autonomy is not None:
-        given["autonomy"] = Autonomy.checked(**payload.autonomy.dict())
-    if payload.consent is not None:
-        given["consent"] = ConsentPolicy.checked(rule.dict() for rule in payload.consent)
+    given = payload.dict()
+    given |= {name: check(given[name]) for name, check in CHECKS.items() if given[name] is not None}
     return settings_update(agent=found, by=by, **given)
 
 

@@ -5,7 +5,7 @@ The settings are stored in the agent's configuration, and their versions are the
 `agent_as_of` reconstructs those of any moment, and nothing is stored twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,8 +22,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_search import StmConfig
-from memory.models import SERVES_USERS
-from memory.models import serves_users as agent_serves_users
+from memory.models import SERVES_USERS, serves_users
 from memory.policy.autonomy import (
     ATTENTION_KEY,
     CONFIG_KEY,
@@ -40,19 +39,6 @@ from nousweb.lib import Invalid, NotFound, StaleEdit, choice_check, clock, first
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = (
-    "budgets",
-    "stm",
-    "profile",
-    "contested",
-    "attention",
-    "autonomy",
-    "consent",
-    "language",
-    ZONE_KEY,
-    RECENT_KEY,
-    SERVES_USERS,
-)
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -105,24 +91,10 @@ def settings_history(*, agent: Agent, by: Principal) -> list[SettingsVersion]:
 
 @transaction.atomic
 def settings_update(
-    *,
-    agent: Agent,
-    budgets: Mapping[str, Any] | None = None,
-    stm: Mapping[str, Any] | None = None,
-    profile: str | None = None,
-    contested: ContestedPolicy | None = None,
-    attention: AttentionBudget | None = None,
-    autonomy: Autonomy | None = None,
-    consent: ConsentPolicy | None = None,
-    language: str | None = None,
-    time_zone: str | None = None,
-    recent: str | None = None,
-    serves_users: bool | None = None,
-    base_version: int | None = None,
-    reason: str = "",
-    by: Principal,
+    *, agent: Agent, base_version: int | None = None, reason: str = "", by: Principal, **given: Any
 ) -> AgentSettings:
-    """Replace the settings; {}, "" and a policy or budget without content restore the defaults. People only.
+    """Replace settings, those of KEPT; {}, "" and a policy or budget without content restore the defaults, None leaves
+    one as it is. People only.
 
     From when an agent `serves_users`, the memories that it has are nobody's until people assign them
     (memory.services.users).
@@ -130,39 +102,16 @@ def settings_update(
     Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not current.
     """
     by.require(CHANGE, agent)
-    entries: dict[str, Any] = {}
-    if budgets is not None:
-        entries["budgets"] = _budgets_check(budgets) or None
-    if stm is not None:
-        entries["stm"] = _stm_check(stm) or None
-    if profile is not None:
-        entries["profile"] = profile_get(profile).slug if profile else None
-    if contested is not None:
-        entries["contested"] = contested.as_json() if contested != ContestedPolicy() else None
-    if attention is not None:
-        entries[ATTENTION_KEY] = attention.as_json() if attention != DEFAULT_BUDGET else None
-    if consent is not None:
-        entries[CONSENT_KEY] = consent.as_json() or None
-    if language is not None:
-        entries[CONFIGURED] = language_check(language) or None
-    if time_zone is not None:
-        entries[ZONE_KEY] = zone_check(time_zone) or None
-    if recent is not None:
-        chosen = choice_check("recent", recent or RecentMode.ON_QUESTIONS, [*RecentMode])
-        entries[RECENT_KEY] = chosen if chosen != RecentMode.ON_QUESTIONS else None
-    if serves_users is not None:
-        entries[SERVES_USERS] = serves_users or None
-        if serves_users and not agent_serves_users(agent):
-            users_separate(agent=agent, by=by)
+    given = {name: value for name, value in given.items() if value is not None}
+    if given.get(SERVES_USERS) and not serves_users(agent):
+        users_separate(agent=agent, by=by)
     agent = agent_lock(agent)
-    if autonomy is not None:
-        autonomy = autonomy.set_over(Autonomy.of_config(agent.config), clock.now())
-        entries[CONFIG_KEY] = autonomy.as_json() if autonomy != DEFAULT_AUTONOMY else None
+    entries = {name: KEPT[name](value, agent) or None for name, value in given.items()}
     version = _trail(agent).count()
     if base_version is not None and base_version != version:
         raise StaleEdit(base_version, version)
     agent = agent_configure_all(agent=agent, entries=entries, reason=reason, by=by)
-    if language is not None:
+    if CONFIGURED in given:
         language_apply(agent)
     return _settings(_trail(agent).count(), agent.config)
 
@@ -176,22 +125,8 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
     if found is None and version != 0:
         raise NotFound(f"There is no version {version} of these settings.")
     was = found.settings if found else _configs(agent)[0]
-    return settings_update(
-        agent=agent,
-        budgets=was.budgets,
-        stm=was.stm,
-        profile=was.profile,
-        contested=was.contested,
-        attention=was.attention,
-        autonomy=was.autonomy,
-        consent=was.consent,
-        language=was.language,
-        time_zone=was.time_zone,
-        recent=was.recent,
-        serves_users=was.serves_users,
-        reason=reason or f"Restores version {version}.",
-        by=by,
-    )
+    restored = {name: getattr(was, name) for name in KEPT}
+    return settings_update(agent=agent, reason=reason or f"Restores version {version}.", by=by, **restored)
 
 
 def _trail(agent: Agent) -> Any:
@@ -257,3 +192,29 @@ def _stm_check(stm: Mapping[str, Any]) -> dict[str, Any]:
     if problems := StmConfig.of({"stm": stm}).problems:
         raise Invalid(problems[0], field="stm")
     return dict(stm)
+
+
+def _autonomy_kept(autonomy: Autonomy, agent: Agent) -> object:
+    autonomy = autonomy.set_over(Autonomy.of_config(agent.config), clock.now())
+    return autonomy != DEFAULT_AUTONOMY and autonomy.as_json()
+
+
+def _recent_kept(recent: str, agent: Agent) -> object:
+    chosen = choice_check("recent", recent or RecentMode.ON_QUESTIONS, [*RecentMode])
+    return chosen != RecentMode.ON_QUESTIONS and chosen
+
+
+KEPT: Mapping[str, Callable[[Any, Agent], object]] = {
+    "budgets": lambda budgets, agent: _budgets_check(budgets),
+    "stm": lambda stm, agent: _stm_check(stm),
+    "profile": lambda slug, agent: slug and profile_get(slug).slug,
+    "contested": lambda policy, agent: policy != ContestedPolicy() and policy.as_json(),
+    ATTENTION_KEY: lambda budget, agent: budget != DEFAULT_BUDGET and budget.as_json(),
+    CONFIG_KEY: _autonomy_kept,
+    CONSENT_KEY: lambda policy, agent: policy.as_json(),
+    CONFIGURED: lambda language, agent: language_check(language),
+    ZONE_KEY: lambda zone, agent: zone_check(zone),
+    RECENT_KEY: _recent_kept,
+    SERVES_USERS: lambda serves, agent: serves,
+}
+"""By the name of a setting, what the agent's configuration keeps of a value; nothing of a default. Raises Invalid."""
