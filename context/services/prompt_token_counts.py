@@ -35,21 +35,12 @@ def tokens_count(prompt: str) -> int:
     if not prompt:
         return 0
     model = settings.COUNTER_MODEL
-    key = f"tokens:{model}:{hashlib.sha256(prompt.encode()).hexdigest()}"
-    cached = cache.get(key)
-    if cached is None:
-        cached = _count_request(model, prompt) - _of_nothing(model)
-        cache.set(key, cached, CACHE_SECONDS)
-    return int(cached)
+    return _counted(model, prompt) - _counted(model, "")
 
 
-def _of_nothing(model: str) -> int:
-    key = f"tokens:{model}"
-    cached = cache.get(key)
-    if cached is None:
-        cached = _count_request(model, "")
-        cache.set(key, cached, CACHE_SECONDS)
-    return int(cached)
+def _counted(model: str, prompt: str) -> int:
+    key = f"counted:{model}:{hashlib.sha256(prompt.encode()).hexdigest()}"
+    return int(cache.get_or_set(key, lambda: _count_request(model, prompt), CACHE_SECONDS) or 0)
 
 
 def _count_request(model: str, prompt: str) -> int:
