@@ -12,10 +12,9 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
-from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
+from identity.services.encrypted_secrets import is_encrypted, secret_decrypt, secret_encrypt
 from identity.services.webhook_address import url_check
 from nousweb.lib import Conflict, Invalid, NotFound, clock, unstorable_reason
-from nousweb.lib.encrypted_text import is_encrypted
 
 PURPOSE = "webhook"
 State, Status = Webhook.State, WebhookDelivery.Status
