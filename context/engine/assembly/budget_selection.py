@@ -358,7 +358,7 @@ def _left_out(entry: Verdict, lines: Mapping[Key, str], part: str = "") -> LeftO
 _REASONS = {
     "pinned": "Pinned by a person.",
     "head": "Among the best: kept first.",
-    "tail": "Among the most recent: kept whatever its rank.",
+    "tail": "Kept as one of the most recent.",
     "": "Relevant, and within the budget.",
 }
 USUAL_REASONS = (_REASONS["head"], _REASONS[""])

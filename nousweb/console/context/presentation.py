@@ -18,6 +18,7 @@ from context.engine.assembly.budget_selection import USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import ContextRecord
 from context.engine.prompt_blocks import REQUEST
+from context.engine.section_budgets import MEMORY_SECTIONS
 from context.models import ASSEMBLE, ContextRun
 from context.selectors import PromptPrefix
 from context.what_if.identity_delivery import identity_section_label
@@ -143,8 +144,9 @@ SECTION_HINTS = {
     "short_term": "Summaries of the latest sessions like this one",
 }
 """What a section contains whose name does not say it."""
-NAMED = 6
+NAMED = 7
 """Sections of a prompt that have a place of their own in its bar, beside those of which something was left out."""
+SEARCHED_SECTIONS = frozenset(section.key for section in MEMORY_SECTIONS.values())
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -196,8 +198,9 @@ class PromptView:
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
-        """The sections as the bar shows them: two or more beside the largest, with nothing left out, are one."""
-        by_size = sorted(self.rows, key=lambda row: -row["tokens"])
+        """The sections as the bar shows them: those that were searched, whose colours the memories have, and the
+        largest; two or more others with nothing left out are one."""
+        by_size = sorted(self.rows, key=lambda row: (row["key"] not in SEARCHED_SECTIONS, -row["tokens"]))
         small = [row for row in by_size[NAMED:] if not row["left_out"]]
         if len(small) < 2:
             return self.rows
@@ -275,7 +278,7 @@ class PromptView:
             for piece in row["pieces"]
             if piece["type"] in MEMORY_TYPES
         ]
-        placed = [{**one, "place": place} for place, one in enumerate(found)]
+        placed = [{**one, "place": place, "day": one.get("day") or one["when"]} for place, one in enumerate(found)]
         return sorted(placed, key=lambda one: (one["always"], -(one["relevance"] or 0)))
 
     @cached_property
@@ -473,7 +476,7 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
 def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why a memory is in the prompt; None: it always is."""
     if candidate is None:
-        return {"reason": "", "note": "", "why": "", "relevance": None, "bar": (), "always": True}
+        return {"reason": "", "note": "", "why": "", "relevance": None, "bar": (), "always": True, "when": ""}
     reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
     note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
     # The chip of a contradicted memory says so already.
@@ -481,7 +484,8 @@ def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
     why = "" if relevance is None else f"Relevance {relevance:.2f} to this question"
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
     bar = [round(48 * (share or 0)) for share in (relevance, least)]
-    return {"reason": reason, "note": note, "why": why, "relevance": relevance, "bar": bar, "always": False}
+    shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "bar": bar, "always": False}
+    return {**shown, "when": str(candidate.get("happened_at") or "")[:10]}
 
 
 def _searched(candidate: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from context.feedback.figure_snapshots import HEALTH_BY_DAY
 from context.feedback.health_score import health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
+from nousweb.console.common import stacked_bar
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
 from nousweb.console.home.system_health import HealthCheck
@@ -157,7 +158,9 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
     for hold, of, last, slug, slugs in (row for row in standing if row[1]):
         url = reverse("agent_expectations", args=[slug]) if slugs == 1 else reverse("agents")
         note = f"Last checked {clock_or_day(moment_read(last))}"
-        figures.append(Figure("Expectations", f"{hold:,}", f"of {of:,} hold", url=url, note=note))
+        parts = [("Hold", hold, "seg-2"), ("Do not hold", of - hold, "chart-failed")]
+        shares = stacked_bar(parts, width=1000, height=12)
+        figures.append(Figure("Expectations", f"{hold:,}", f"of {of:,} hold", url=url, note=note, shares=shares))
     if len(scores) == 1:
         slug, kept = scores[0]
         days = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}

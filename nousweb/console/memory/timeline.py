@@ -44,7 +44,7 @@ class Stroke:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One fact on the axis. `holds`: it is in use at the moment of the page; `disputed`: the place from which another
-    fact contradicts it."""
+    fact contradicts it; `is_cut`: it was recorded before the axis begins."""
 
     fact: Fact
     valid: SpanBar
@@ -52,6 +52,7 @@ class Lane:
     now: float
     holds: bool
     disputed: float | None = None
+    is_cut: bool = False
 
     @property
     def strokes(self) -> list[Stroke]:
@@ -159,6 +160,7 @@ def timeline_of(
             place,
             fact.pk in holding,
             disputed.get(fact.pk),
+            fact.recorded_at < begin,
         )
         for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
     ]

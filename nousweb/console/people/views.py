@@ -96,8 +96,7 @@ LIST = ListPage(
                 "Set up"
                 if person.has_second_factor
                 else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
-                or badge("Not set up", "block", when=role_of(person) in POWERFUL)
-                or "Not set up"
+                or badge("Not set up", "warn" if role_of(person) in POWERFUL else "neutral")
             ),
         ),
         Column("Last log-in", "last_login", "time"),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise, repeat
+from itertools import count, pairwise, repeat
 from typing import Any
 
 from django import template
@@ -405,13 +405,16 @@ def _point(column: ChartColumn, look: str) -> SafeString:
 
 
 def _line(columns: Sequence[ChartColumn]) -> SafeString:
-    """The line through all points, and on it those where something began and where it ends."""
+    """The line through all points, and on it those where something changed, with their numbers, and where it ends."""
     known = [column for column in columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
+    numbers = count(1)
     for column in known:
         if column.point.mark:
-            drawn += _point(column, "chart-mark")
+            below = plain(column.bar.y + CHART_TOP + 18)
+            number = format_html(_VALUE, plain(column.middle), below, "middle", next(numbers))
+            drawn += _point(column, "chart-mark") + number
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn

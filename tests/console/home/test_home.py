@@ -126,7 +126,7 @@ def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_five_are_liste
     assert "1 fact about subject 8" in [str(item.title) for item in shown.items]
     assert board(charlie).waiting == 11
     assert shown.items_left == 5
-    assert "All 10 in the Inbox" in text_of(browser(bob))
+    assert "5 more" in text_of(browser(bob))
     assert "10 items wait for a reviewer" in text_of(browser(alice))
 
 
@@ -370,7 +370,7 @@ def test_fine_checks_are_folded(well: None, ada: Agent, bob: User) -> None:
     LogVerification.objects.update(finished_at=clock.now())
     assert len(board(bob).fine) == 8
     page = text_of(browser(bob))
-    assert "<summary>System checks</summary>" in page
+    assert "<summary>System checks: nothing is wrong</summary>" in page
     assert "badge-warn" not in page
 
 

@@ -138,19 +138,23 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
 def _joined(rows: Sequence[Any]) -> list[Any]:
     """The records, of which the first of several alike on one day, one after another, stands for all, with the others
     as `more`. Alike are those of one author that did the same, or that are about the same object, and those of several
-    people who did the same to the same object.
+    people who did the same to the same object; successes of one author are one, whatever was done between them.
 
     Each has the name of its `day`; `every` record that it stands for, with what was done as `told`; `who` did it and
     what, as a `verb` and the number of `times`; and `follows` where the one before is by the same author on that day.
     """
     joined: list[Any] = []
+    successes: dict[tuple[str, ...], Any] = {}
     today = clock.now().date()
     for row in rows:
         date = row.at.date()
         names = {today: "Today", today - DAY: "Yesterday"}
         row.day = names.get(date, f"{date:%A} {date.day} {date:%B}{f' {date:%Y}' * (date.year != today.year)}")
         alike = _likeness(row)
-        if joined and (shared := joined[-1].alike & alike):
+        row.is_quiet = row.action == OUTCOME and not row.failed
+        if row.is_quiet and (first := successes.setdefault((row.day, row.agent_slug, *_author(row)), row)) is not row:
+            first.more.append(row)
+        elif joined and (shared := joined[-1].alike & alike):
             joined[-1].alike = shared
             joined[-1].more.append(row)
         else:
