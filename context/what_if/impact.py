@@ -170,8 +170,7 @@ class Impact:
     def words(self) -> str:
         """What happens to a memory in most of the changed prompts, else to the tokens of the first; "" for neither."""
         if found := Counter(words for row in self.changed for words in row.words):
-            more = max(len(row.words) for row in self.changed) - 1
-            return found.most_common(1)[0][0] + (f", and {more} more" if more else "")
+            return found.most_common(1)[0][0]
         tokens = self.changed[0].tokens_change if self.changed else 0
         size = f"{abs(tokens):,} token{'' if abs(tokens) == 1 else 's'}"
         return f"{size} {'more' if tokens > 0 else 'fewer'}" if tokens else ""

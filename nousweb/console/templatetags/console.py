@@ -112,10 +112,12 @@ def short_dates(text: str) -> str:
     return _DATE.sub(short, str(text))
 
 
-def clock_or_day(value: dt_module.datetime) -> str:
-    """Local time where it is today, else the day: "15:07", "8 Nov"."""
+def clock_or_day(value: dt_module.datetime, *, both: bool = False) -> str:
+    """Local time where it is today, else the day, or `both`: "15:07", "8 Nov", "8 Nov, 15:07"."""
     local = timezone.localtime(_aware(value))
-    return f"{local:%H:%M}" if local.date() == timezone.localdate() else day(value)
+    if local.date() == timezone.localdate():
+        return f"{local:%H:%M}"
+    return f"{day(value)}, {local:%H:%M}" if both else day(value)
 
 
 @register.filter

@@ -25,9 +25,13 @@ register = template.Library()
 
 
 @register.simple_tag(name="time")
-def time_of(at: datetime | None, empty: str = "never", prefix: str = "", aged: bool = False) -> SafeString:
-    """A moment as the time of today or the day, `aged` with its age, and with the exact time as a tooltip."""
-    return _moment(at, empty, f"{prefix} {clock_or_day(at)}{f', {ago(at)}' if aged else ''}" if at else "")
+def time_of(
+    at: datetime | None, empty: str = "never", prefix: str = "", aged: bool = False, clock: bool = False
+) -> SafeString:
+    """A moment as the time of today or the day, `aged` with its age, `clock` with its time, where the order of one day
+    counts, and with the exact time as a tooltip."""
+    words = f"{prefix} {clock_or_day(at, both=clock)}{f', {ago(at)}' if aged else ''}" if at else ""
+    return _moment(at, empty, words)
 
 
 @register.simple_tag

@@ -41,7 +41,7 @@ def test_fact_names_its_writer_who_confirmed_it_and_its_prompts(
     assert "bob" in told
     assert "stored" in told
     assert "Seen in the log." in told
-    assert "In 2 prompts" in told
+    assert "Sent in 2 prompts" in told
     assert "<b>" not in told
     for run in (unanswered, answered):
         assert str(run.pk) in told
