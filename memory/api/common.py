@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_called
-from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
+from memory.models import Censor, Decision, Episode, ItemType, Job, MemoryReview, Scope, Trust
 from memory.persona import PersonaMemory, memory_of
 from memory.policy import (
     MAX_CONTENT_CHARACTERS,
@@ -60,7 +60,6 @@ def list_page(
 PersonaName = Annotated[str, OneOf(*Persona.values)]
 ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="Scope of the memory")]
 ItemTypeName = Annotated[str, OneOf(*ItemType.values)]
-EventKindName = Annotated[str, OneOf(*EventKind.values)]
 EpisodeOutcome = Annotated[str, OneOf(*Episode.Outcome.values)]
 SummaryKind = Annotated[str, OneOf(*Episode.SummaryKind.values)]
 DecisionOutcome = Annotated[str, OneOf(*Decision.Outcome.values)]
@@ -68,8 +67,6 @@ Stakes = Annotated[str, OneOf(*Decision.Stakes.values)]
 CensorMatch = Annotated[str, OneOf(*Censor.Match.values)]
 Severity = Annotated[str, OneOf(*Censor.Severity.values)]
 ReviewKind = Annotated[str, OneOf(*MemoryReview.Kind.values)]
-ReviewStatus = Annotated[str, OneOf(*MemoryReview.Status.values)]
-JobStatus = Annotated[str, OneOf(*Job.Status.values)]
 
 TRUST = "Trust class: the least trusted of its sources; person after a person has allowed it"
 TrustName = Annotated[str, OneOf(*Trust.values), Field(description=TRUST)]
@@ -112,6 +109,10 @@ Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
 
 class OriginIn(Input):
     origin: Origin = ""
+
+
+class ReasonIn(Input):
+    reason: Remark = ""
 
 
 class MemoryIn(OriginIn):

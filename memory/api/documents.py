@@ -14,7 +14,7 @@ from memory.api.common import (
     ExpirySetIn,
     MemoryIn,
     MemoryOut,
-    Remark,
+    ReasonIn,
     SourcedIn,
     caller,
     list_page,
@@ -151,10 +151,6 @@ class DocumentSearchOut(Schema):
 
 class NamespacesOut(Schema):
     items: list[list[str]]
-
-
-class DocumentReasonIn(Input):
-    reason: Remark = ""
 
 
 router = Router()
@@ -324,7 +320,7 @@ def document_versions_get(
     "/documents/{document_id}/restore", response={200: DocumentOut, **CHANGE_REFUSALS}, summary="Restore a version"
 )
 def document_restore_post(
-    request: HttpRequest, document_id: UUID, payload: DocumentReasonIn | None = None, agent: AgentSlug = ""
+    request: HttpRequest, document_id: UUID, payload: ReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Restores the value of an earlier or retired version as a new version. People only."""
     document, by = memory_row(request, agent, "change", Document, document_id)

@@ -21,7 +21,6 @@ from nousweb.lib.constrained_types import (
     AnyProject,
     AnyTask,
     AnyUser,
-    NextCursor,
     PageCursor,
     PageLimit,
     ProjectKey,
@@ -29,7 +28,7 @@ from nousweb.lib.constrained_types import (
     TaskKey,
     UnitInterval,
 )
-from nousweb.lib.schemas import REFUSALS, Derived, Moment
+from nousweb.lib.schemas import REFUSALS, Derived, Moment, page_of
 
 
 class LoopOut(
@@ -44,11 +43,6 @@ class LoopOut(
     long_term_ids: list[Id]
     covered_events: int = Field(description="Number of its events that the summary covers")
     closed_by: str = Field(description="output, request or idle; empty while the loop is open")
-
-
-class LoopPage(Schema):
-    items: list[LoopOut]
-    next: NextCursor
 
 
 class LoopWithEvents(Schema):
@@ -75,7 +69,7 @@ EVENTS_SHOWN = 1_000
 MAX_QUERY_CHARACTERS = 1_000
 
 
-@router.get("/loops", response={200: LoopPage, **REFUSALS}, summary="List loops")
+@router.get("/loops", response={200: page_of(LoopOut), **REFUSALS}, summary="List loops")
 def loops_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -4,11 +4,11 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Query, Router, Schema, Status
+from ninja import Query, Router, Status
 from pydantic import Field
 
 from identity.models import Agent
-from memory.api.common import Remark, caller, list_page, row_of
+from memory.api.common import ReasonIn, caller, list_page, row_of
 from memory.models import MAX_SPELLING_CHARACTERS, Subject, SubjectAlias, SubjectChange
 from memory.persona import PersonaMemory
 from memory.policy import MAX_FACTS_OF_SPLIT
@@ -17,8 +17,8 @@ from memory.selectors.filters import SubjectFilter
 from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
 from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from memory.services.subjects.registry import CHANGE, VIEW
-from nousweb.lib.constrained_types import AgentSlug, NextCursor, OneOf, PageCursor, PageLimit, text
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional
+from nousweb.lib.constrained_types import AgentSlug, OneOf, PageCursor, PageLimit, text
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional, page_of
 
 SubjectKind = Annotated[str, OneOf(*Subject.Kind.values)]
 AnySubjectKind = Annotated[str, OneOf("", *Subject.Kind.values)]
@@ -37,19 +37,6 @@ class SubjectOut(Derived, of=Subject, fields="id persona name kind is_user alias
     facts: int = Field(description="Number of active facts about it")
     merged_into: UUID | None = Field(None, alias="merged_into_id", description="The subject that it was merged into")
 
-    @staticmethod
-    def resolve_aliases(subject: Subject) -> list[SubjectAlias]:
-        return list(subject.aliases.all())
-
-    @staticmethod
-    def resolve_facts(subject: Subject) -> int:
-        return int(getattr(subject, "facts", 0))
-
-
-class SubjectPage(Schema):
-    items: list[SubjectOut]
-    next: NextCursor
-
 
 SOLE_USER = "Whether it is the user of the agent; a memory has one user, so this replaces the previous one"
 
@@ -60,26 +47,23 @@ class SubjectIn(Input):
     is_user: bool = Field(False, description=SOLE_USER)
 
 
-class SubjectPatch(Input):
+class SubjectPatch(ReasonIn):
     """Fields that are left out stay as they are."""
 
     name: Spelling = optional()
     kind: SubjectKind = optional()
     is_user: bool = optional(SOLE_USER)
-    reason: Remark = ""
 
 
-class SubjectAliasIn(Input):
+class SubjectAliasIn(ReasonIn):
     spelling: Spelling = Field(description="New spelling of this subject")
-    reason: Remark = ""
 
 
-class SubjectMergeIn(Input):
+class SubjectMergeIn(ReasonIn):
     into: UUID = Field(description="The subject that gets all spellings")
-    reason: Remark = ""
 
 
-class SubjectSplitIn(Input):
+class SubjectSplitIn(ReasonIn):
     aliases: list[UUID] = Field([], max_length=200, description="Spellings of the other subject")
     facts: list[UUID] = Field(
         [], max_length=MAX_FACTS_OF_SPLIT, description="Facts about another subject with the same name"
@@ -87,12 +71,10 @@ class SubjectSplitIn(Input):
     name: Annotated[str, text(MAX_SPELLING_CHARACTERS)] = Field(
         "", description="Name of the other subject; required for facts"
     )
-    reason: Remark = ""
 
 
-class SubjectUndoIn(Input):
+class SubjectUndoIn(ReasonIn):
     change: UUID = Field(description="Id of a change in the history")
-    reason: Remark = ""
 
 
 class SubjectChangeOut(
@@ -103,15 +85,10 @@ class SubjectChangeOut(
     author_kind: str
 
 
-class SubjectHistory(Schema):
-    items: list[SubjectChangeOut]
-    next: NextCursor
-
-
 router = Router()
 
 
-@router.get("/subjects", response={200: SubjectPage, **REFUSALS}, summary="List subjects")
+@router.get("/subjects", response={200: page_of(SubjectOut), **REFUSALS}, summary="List subjects")
 def subjects_get(
     request: HttpRequest,
     agent: AgentSlug = "",
@@ -183,7 +160,9 @@ def subject_split_post(request: HttpRequest, subject_id: UUID, payload: SubjectS
 
 
 @router.get(
-    "/subjects/{subject_id}/history", response={200: SubjectHistory, **REFUSALS}, summary="What happened to a subject"
+    "/subjects/{subject_id}/history",
+    response={200: page_of(SubjectChangeOut, "SubjectHistory"), **REFUSALS},
+    summary="What happened to a subject",
 )
 def subject_history(
     request: HttpRequest, subject_id: UUID, agent: AgentSlug = "", limit: PageLimit = 50, cursor: PageCursor = ""
