@@ -427,7 +427,7 @@ class EndingFilter(MemoryFilter):
 class CensorFilter(MemoryFilter):
     q = django_filters.CharFilter(method=filter_words("pattern", "reason"), label="Search")
     severity = django_filters.ChoiceFilter(choices=Censor.Severity.choices, empty_label="Any severity")
-    match = django_filters.ChoiceFilter(choices=Censor.Match.choices, empty_label="Pattern or meaning")
+    match = django_filters.ChoiceFilter(choices=Censor.Match.choices, empty_label="Any match")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
     state = django_filters.ChoiceFilter(
         method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
