@@ -1,6 +1,6 @@
 """The filters of lists of memories, read from the address."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import reduce
@@ -100,8 +100,24 @@ def _open(column: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
 class MemoryFilter(ListFilter):
     """The filters of one list of memories: a form in the console, `narrow` in the API.
 
-    A method is a function, so that `narrow` needs no form.
+    A method is a function, so that `narrow` needs no form. A list is narrowed by `at_first` until others are chosen.
     """
+
+    at_first: Mapping[str, str] = {}
+
+    def __init__(self, data: Any, **kwargs: Any) -> None:
+        data = data.copy()
+        for name, value in self.at_first.items():
+            data.setdefault(name, value)
+        super().__init__(data, **kwargs)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything is left out that the page shows by itself."""
+        if not self.form.is_valid():
+            return bool(self.at_first)
+        given = self.form.cleaned_data.items()
+        return any(value and name != "sort" and value != self.at_first.get(name) for name, value in given)
 
     @classmethod
     def narrow(cls, queryset: Rows, **values: Any) -> Rows:
@@ -163,6 +179,7 @@ def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
 class FactFilter(KeyedFilter):
     """The filter of an agent's facts. Retired facts and facts that are not valid are shown only on request."""
 
+    at_first = {"state": "active", "sort": DEFAULT_SORT}
     q = django_filters.CharFilter(method=filter_words("content", "subject"), label="Search")
     category = django_filters.ChoiceFilter(method=_of_category, empty_label="Any category", label="Category")
     state = django_filters.ChoiceFilter(method=_of_state, choices=list(STATES.items()), empty_label=None, label="State")
@@ -177,24 +194,14 @@ class FactFilter(KeyedFilter):
     )
 
     def __init__(self, data: Any, **kwargs: Any) -> None:
-        data = data.copy()
+        super().__init__(data, **kwargs)
         asked = data.get("category", "")
         # Agents may use categories of their own; a link may name one that the list does not offer.
         categories = dict.fromkeys([*KNOWN_CATEGORIES, *([asked] if asked.isidentifier() else [])])
-        data.setdefault("state", "active")
-        data.setdefault("sort", DEFAULT_SORT)
-        super().__init__(data, **kwargs)
         self.filters["category"].extra["choices"] = [
             (PROFILE, "Always in the prompt"),
             *((name, f"{name} · always" if name in PROFILE_CATEGORIES else name) for name in categories),
         ]
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether anything is left out that the page shows by itself."""
-        usual = {"state": "active", "sort": self.data["sort"]}
-        given = self.form.cleaned_data if self.form.is_valid() else {"state": ""}
-        return any(value != usual.get(name, "") for name, value in given.items())
 
 
 def _subject_words(queryset: QuerySet[Subject], name: str, value: str) -> QuerySet[Subject]:
@@ -238,6 +245,7 @@ def _subjects_sorted(queryset: QuerySet[Subject], name: str, value: str) -> Quer
 class SubjectFilter(MemoryFilter):
     """The filter of subjects, which have the number of their facts and when the newest was learned (`newest_at`)."""
 
+    at_first = {"sort": "name"}
     q = django_filters.CharFilter(method=_subject_words, label="Search")
     kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
     sort = django_filters.ChoiceFilter(
@@ -246,14 +254,6 @@ class SubjectFilter(MemoryFilter):
         empty_label=None,
         label="Order",
     )
-
-    def __init__(self, data: Any, **kwargs: Any) -> None:
-        super().__init__({**data.dict(), "sort": data.get("sort") or "name"}, **kwargs)
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether anything is left out."""
-        return any(self.data.get(name) for name in ("q", "kind"))
 
 
 VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Private"))
@@ -363,25 +363,13 @@ def _of_path(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Do
 class DocumentFilter(KeyedFilter):
     """The filter of documents. Retired documents and earlier versions are shown only on request."""
 
+    at_first = {"state": "active"}
     q = django_filters.CharFilter(method=filter_words("key", "text"), label="Search")
     namespace = django_filters.CharFilter(method=_of_path, label="Namespace (a / b)")
     tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     state = django_filters.ChoiceFilter(
         method=_of_version, choices=list(DOCUMENT_STATES.items()), empty_label=None, label="State"
     )
-
-    def __init__(self, data: Any, **kwargs: Any) -> None:
-        data = data.copy()
-        data.setdefault("state", "active")
-        super().__init__(data, **kwargs)
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether anything is left out beside what is out of use."""
-        return bool(
-            self.form.is_valid()
-            and any(value for name, value in self.form.cleaned_data.items() if (name, value) != ("state", "active"))
-        )
 
 
 ENDING_DAYS = {"7": "Within 7 days", "30": "Within 30 days", "90": "Within 90 days"}
@@ -398,6 +386,7 @@ def _ending_within(queryset: QuerySet[SearchItem], name: str, value: str) -> Que
 class EndingFilter(MemoryFilter):
     """Rows of the index with an end: of which type, and when."""
 
+    at_first = {"when": "30"}
     TYPES = (ItemType.FACT, ItemType.DOCUMENT)
     type = django_filters.ChoiceFilter(
         field_name="item_type",
@@ -411,17 +400,6 @@ class EndingFilter(MemoryFilter):
         empty_label=None,
         label="Ends",
     )
-
-    def __init__(self, data: Any, **kwargs: Any) -> None:
-        data = data.copy()
-        data.setdefault("when", "30")
-        super().__init__(data, **kwargs)
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether another type or time than at first is asked for."""
-        chosen = self.form.cleaned_data if self.form.is_valid() else {}
-        return bool(chosen.get("type")) or chosen.get("when") != "30"
 
 
 class CensorFilter(MemoryFilter):
