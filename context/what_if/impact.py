@@ -171,9 +171,10 @@ class Impact:
         """What happens to a memory in most of the changed prompts, else to the tokens of the first; "" for neither."""
         if found := Counter(words for row in self.changed for words in row.words):
             return found.most_common(1)[0][0]
-        tokens = self.changed[0].tokens_change if self.changed else 0
+        sizes = [row.tokens_change for row in self.changed] or [0]
+        tokens, whose = sizes[0], "each" if len({*sizes}) == 1 else "the latest"
         size = f"{abs(tokens):,} token{'' if abs(tokens) == 1 else 's'}"
-        return f"{size} {'more' if tokens > 0 else 'fewer'}" if tokens else ""
+        return f"{whose} {size} {'longer' if tokens > 0 else 'shorter'}" if tokens else ""
 
     @property
     def cut_short(self) -> bool:

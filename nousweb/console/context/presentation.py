@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from context.engine.analysis.frames import FRAMES
 from context.engine.assembly.budget_selection import USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import ContextRecord
@@ -100,7 +101,7 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
         return words
     changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)
     cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "")
-    return format_html("{}, new from {} on{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
+    return format_html("{}, up to {}{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
 
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -212,6 +213,19 @@ class PromptView:
             "css_class": "seg-rest",
         }
         return [*(row for row in self.rows if row not in small), other]
+
+    @cached_property
+    def sections(self) -> list[Any]:
+        """The bar with a place for each section, where each stands below it with its colour."""
+        return stacked_bar([(row["label"], row["tokens"], row["css_class"]) for row in self.rows], width=100, height=12)
+
+    @property
+    def budget_words(self) -> str:
+        """Whose budget it is: that of the frame, where neither the request nor the agent's settings name another."""
+        frame = FRAMES.get(self.record.frame_id)
+        if self.record.request.get("budget"):
+            return "the requested budget"
+        return f"the {frame.label} budget" if frame and frame.total == self.record.budget_tokens else "its own budget"
 
     @property
     def free(self) -> int:
