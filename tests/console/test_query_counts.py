@@ -1,4 +1,5 @@
-"""Every page of the console has a bound for its queries, and asks no more of them for sixty rows than for ten."""
+"""Every page of the console has a bound for its queries, asks no more of them for sixty rows than for ten, and has one
+primary action at most."""
 
 from typing import Any
 
@@ -14,6 +15,7 @@ from identity.models import Agent, ApiToken, ChangeProposal, OAuthClient, Webhoo
 from identity.principal import Principal
 from memory.models import Censor, Decision, Document, Episode, Event, Fact, MemoryReview, Procedure, Subject
 from tests.cluster import not_on_a_cluster
+from tests.console.test_primary_buttons import PrimaryButtons
 from tests.console_pages import PAGES, story_told
 from tests.factories import make_copies
 from tests.http import browser
@@ -57,20 +59,22 @@ COPIED: dict[type[models.Model], dict[str, str]] = {
 }
 
 
-def _queries(client: Client, pages: dict[str, str]) -> dict[str, int]:
-    found = {}
+def _walked(client: Client, pages: dict[str, str]) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Queries and primary buttons of each page."""
+    counts, buttons = {}, {}
     for name, address in pages.items():
         with CaptureQueriesContext(connection) as queries:
-            status = client.get(address).status_code
-        assert status < 500, (name, status)
-        found[name] = len(queries)
-    return found
+            answer = client.get(address)
+        assert answer.status_code < 500, (name, answer.status_code)
+        counts[name] = len(queries)
+        buttons[name] = PrimaryButtons(answer.content.decode()).found
+    return counts, buttons
 
 
 # Copies are made on all servers at once, which Citus refuses in a transaction that has read rows of its own.
 @not_on_a_cluster
 @pytest.mark.django_db
-def test_query_counts_are_bounded_and_do_not_grow_with_rows(
+def test_query_counts_are_bounded_and_each_page_has_one_primary_button_at_most(
     ada: Agent, actor: Principal, bob: User, charlie: User
 ) -> None:
     story_told(ada, actor, bob, charlie)
@@ -82,11 +86,12 @@ def test_query_counts_are_bounded_and_do_not_grow_with_rows(
         name: reverse(url_name, args=arguments()) + (query if isinstance(query, str) else query())
         for name, (url_name, arguments, query) in PAGES.items()
     }
-    few = _queries(owner, pages)
+    few, _ = _walked(owner, pages)
     for row, changed in originals:
         make_copies(row, 50, **changed)
-    many = _queries(owner, pages)
+    many, buttons = _walked(owner, pages)
     assert {
         name: (few[name], number) for name, number in many.items() if number > few[name] + ALLOWED.get(name, 1)
     } == {}
     assert {name: number for name, number in many.items() if number > MORE.get(name, USUAL)} == {}
+    assert {name: found for name, found in buttons.items() if len(found) > 1} == {}
