@@ -1,6 +1,6 @@
 """Anthropic's Messages API: a task's answer is a forced tool call."""
 
-from typing import Any
+from typing import Any, cast
 
 import anthropic
 from anthropic.types import MessageParam, ToolParam
@@ -36,7 +36,9 @@ class AnthropicEndpoint:
                 model=request.model,
                 max_tokens=request.max_tokens,
                 system=request.system or anthropic.omit,
-                messages=[_message(role, content) for role, content in request.messages],
+                messages=cast(
+                    "list[MessageParam]", [{"role": role, "content": said} for role, said in request.messages]
+                ),
                 tools=[_tool(task)] if task else anthropic.omit,
                 tool_choice=(
                     {"type": "tool", "name": task.tool, "disable_parallel_tool_use": True} if task else anthropic.omit
@@ -67,12 +69,6 @@ class AnthropicEndpoint:
                 timeout=timeout,
             )
         return getattr(counted, "input_tokens", None)
-
-
-def _message(role: str, content: str) -> MessageParam:
-    if role == "user":
-        return {"role": "user", "content": content}
-    return {"role": "assistant", "content": content}
 
 
 def _tool(task: Task) -> ToolParam:

@@ -54,21 +54,13 @@ def budget_check() -> None:
 
     Running calls are not counted yet, so concurrent calls can exceed the budget.
     """
-    with outside_transaction():
+    # No model is called within a transaction, which would keep its locks for the minute that a call may take.
+    with transaction.atomic(durable=True):
         if not settings.JUDGE_DAILY_TOKENS:
             return
         spent = JudgeCall.objects.filter(created_at__gte=today_start()).spent()
     if spent >= settings.JUDGE_DAILY_TOKENS:
         raise JudgeUnavailable("The judge has spent its tokens of today.", retry_at=today_start() + timedelta(days=1))
-
-
-def outside_transaction() -> transaction.Atomic:
-    """A transaction that raises RuntimeError inside another one, so that no model is called within a transaction.
-
-    A call may take a minute, for which the transaction would keep its locks. The transaction of a Django test case does
-    not count.
-    """
-    return transaction.atomic(durable=True)
 
 
 def call_record(

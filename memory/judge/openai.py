@@ -3,7 +3,7 @@
 import json
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import openai
 from openai.types.chat import ChatCompletionMessageParam
@@ -140,7 +140,9 @@ class OpenAIEndpoint:
         with errors_translated(openai):
             completion = self._client.chat.completions.create(
                 model=request.model,
-                messages=[_message(role, content) for role, content in messages],
+                messages=cast(
+                    "list[ChatCompletionMessageParam]", [{"role": role, "content": said} for role, said in messages]
+                ),
                 response_format=_format(task) if task and takes_schema else openai.omit,
                 max_tokens=request.max_tokens if limit != NEWER_LIMIT else openai.omit,
                 max_completion_tokens=request.max_tokens * REASONING_ROOM if limit == NEWER_LIMIT else openai.omit,
@@ -170,14 +172,6 @@ class OpenAIEndpoint:
                 tokens_counted(getattr(usage, "completion_tokens", 0)) or estimate_tokens(content),
             ),
         )
-
-
-def _message(role: str, content: str) -> ChatCompletionMessageParam:
-    if role == "system":
-        return {"role": "system", "content": content}
-    if role == "user":
-        return {"role": "user", "content": content}
-    return {"role": "assistant", "content": content}
 
 
 def _format(task: Task) -> ResponseFormatJSONSchema:
