@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from memory.models import (
     Document,
     Event,
     Fact,
-    LongTermEntry,
     LoopSummary,
     ProjectKeyFields,
     SubjectAlias,
@@ -275,74 +275,62 @@ def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
             raise Invalid(f"An id of {table_name(model)} is no UUID.", field="file") from error
 
 
+_AGREEMENTS = {
+    "A long-term entry is not of the persona and loop of its event.": """
+SELECT EXISTS (
+    SELECT 1 FROM memory_longtermentry entry
+    JOIN memory_event event ON event.id = entry.event_id AND event.agent_id = entry.agent_id
+    WHERE entry.agent_id = %(agent)s AND (entry.persona, entry.loop_id) <> (event.persona, event.loop_id))""",
+    "A loop or an episode holds events of another persona.": """
+SELECT EXISTS (
+    SELECT 1 FROM memory_loopsummary loop, unnest(loop.long_term_ids) entry_id
+    JOIN memory_longtermentry entry ON entry.event_id = entry_id
+    WHERE loop.agent_id = %(agent)s AND entry.agent_id = loop.agent_id
+    AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
+OR EXISTS (
+    SELECT 1 FROM memory_episodeevent link
+    JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
+    JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
+    WHERE episode.agent_id = %(agent)s AND episode.persona = 'actor' AND event.persona <> 'actor')""",
+    "A fact or a spelling is of a subject of another persona.": """
+SELECT EXISTS (
+    SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias
+    ON alias.id = fact.subject_alias_id AND alias.agent_id = fact.agent_id
+    WHERE fact.agent_id = %(agent)s AND alias.persona <> fact.persona)
+OR EXISTS (
+    SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject
+    ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
+    WHERE alias.agent_id = %(agent)s AND alias.persona <> subject.persona)
+OR EXISTS (
+    SELECT 1 FROM memory_subject one JOIN memory_subject other
+    ON other.id = one.merged_into_id AND other.agent_id = one.agent_id
+    WHERE one.agent_id = %(agent)s AND one.persona <> other.persona)""",
+    "A loop or an episode holds events of another project, task or user.": """
+SELECT EXISTS (
+    SELECT 1 FROM memory_loopsummary loop JOIN memory_event event
+    ON (event.agent_id, event.persona, event.loop_id) = (loop.agent_id, loop.persona, loop.loop_id)
+    WHERE loop.agent_id = %(agent)s AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)
+        OR event.user_key NOT IN ('', loop.user_key)))
+OR EXISTS (
+    SELECT 1 FROM memory_episodeevent link
+    JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
+    JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
+    WHERE episode.agent_id = %(agent)s AND (event.project NOT IN ('', episode.project)
+        OR event.task NOT IN ('', episode.task) OR event.user_key NOT IN ('', episode.user_key)))""",
+}
+"""What is refused, by how it is found: no file carries words into another persona, loop, project, task or user."""
+
+
 def _agreement_check(agent: Agent) -> None:
-    """Whatever derives from an event is of its persona, loop and keys: a file must not carry words across."""
-    mismatched = LongTermEntry.objects.filter(agent=agent).exclude(
-        persona=models.F("event__persona"), loop_id=models.F("event__loop_id")
-    )
-    if mismatched.exists():
-        raise Invalid("A long-term entry is not of the persona and loop of its event.", field="file")
-    if sql_row(
-        """
-        SELECT EXISTS (
-            SELECT 1 FROM memory_loopsummary loop, unnest(loop.long_term_ids) entry_id
-            JOIN memory_longtermentry entry ON entry.event_id = entry_id
-            WHERE loop.agent_id = %s AND entry.agent_id = loop.agent_id
-            AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
-        OR EXISTS (
-            SELECT 1 FROM memory_episodeevent link
-            JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
-            JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
-            WHERE episode.agent_id = %s AND episode.persona = 'actor' AND event.persona <> 'actor')
-        """,
-        [agent.pk, agent.pk],
-    )[0]:
-        raise Invalid("A loop or an episode holds events of another persona.", field="file")
-    if sql_row(
-        """
-        SELECT EXISTS (
-            SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias
-            ON alias.id = fact.subject_alias_id AND alias.agent_id = fact.agent_id
-            WHERE fact.agent_id = %s AND alias.persona <> fact.persona)
-        OR EXISTS (
-            SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject
-            ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
-            WHERE alias.agent_id = %s AND alias.persona <> subject.persona)
-        OR EXISTS (
-            SELECT 1 FROM memory_subject one JOIN memory_subject other
-            ON other.id = one.merged_into_id AND other.agent_id = one.agent_id
-            WHERE one.agent_id = %s AND one.persona <> other.persona)
-        """,
-        [agent.pk, agent.pk, agent.pk],
-    )[0]:
-        raise Invalid("A fact or a spelling is of a subject of another persona.", field="file")
-    if sql_row(
-        """
-        SELECT EXISTS (
-            SELECT 1 FROM memory_loopsummary loop JOIN memory_event event
-            ON (event.agent_id, event.persona, event.loop_id) = (loop.agent_id, loop.persona, loop.loop_id)
-            WHERE loop.agent_id = %s AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)
-                OR event.user_key NOT IN ('', loop.user_key)))
-        OR EXISTS (
-            SELECT 1 FROM memory_episodeevent link
-            JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
-            JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
-            WHERE episode.agent_id = %s AND (event.project NOT IN ('', episode.project)
-                OR event.task NOT IN ('', episode.task) OR event.user_key NOT IN ('', episode.user_key)))
-        """,
-        [agent.pk, agent.pk],
-    )[0]:
-        raise Invalid("A loop or an episode holds events of another project, task or user.", field="file")
+    for refusal, statement in _AGREEMENTS.items():
+        if sql_row(statement, {"agent": agent.pk})[0]:
+            raise Invalid(refusal, field="file")
 
 
 def _index(memory_type: MemoryType, agent: Agent) -> None:
     """Index what came, but for what reads like an instruction to the agent, which waits for people here too."""
-    rows = memory_type.indexed_rows().filter(agent=agent).select_related("agent").order_by("pk")
-    batch = []
-    for row in rows.iterator(BATCH):
-        quarantine_imported_row(row)
-        batch.append(entry_of(row))
-        if len(batch) >= BATCH:
-            index_put(batch)
-            batch = []
-    index_put(batch)
+    rows = memory_type.indexed_rows().filter(agent=agent).select_related("agent").order_by("pk").iterator(BATCH)
+    while batch := list(islice(rows, BATCH)):
+        for row in batch:
+            quarantine_imported_row(row)
+        index_put(map(entry_of, batch))

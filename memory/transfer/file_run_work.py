@@ -20,7 +20,6 @@ from memory.transfer.export_tables import AUDIT_TABLE, TABLES, rows_of
 from memory.transfer.file_runs import Kind, Status, file_delete, file_open, file_path, job_continue, part_of, request_of
 from memory.transfer.import_dry_run import Survey
 from memory.transfer.import_memory import (
-    ImportPaused,
     ImportReport,
     Progress,
     entries_import,
@@ -38,7 +37,7 @@ EXPORT_SECONDS = 90.0
 PROGRESS_SECONDS = 1.0
 
 
-class RunStopped(ImportPaused):
+class RunStopped(Exception):
     """The work ends here: its time is over, or a person or an erasure stopped it."""
 
 

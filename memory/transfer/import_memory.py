@@ -58,10 +58,6 @@ class Progress:
     position: int = 0
 
 
-class ImportPaused(Exception):
-    """Raised by `watch` to stop the import between two transactions."""
-
-
 Watch = Callable[[Progress], None]
 
 
@@ -93,12 +89,8 @@ def memories_preview(
     for batch in keyed_batches(_surveyed(agent, request, report.survey, by, watch), LOOKED_UP):
         held = imported_hashes(agent, request, batch)
         for one in batch:
-            content_hash = held.get(one.key)
-            if content_hash is None:
-                continue
-            report.known[one.entry.kind] += 1
-            if content_hash and content_hash != one.content_hash:
-                report.changed[one.entry.kind] += 1
+            if one.key in held:
+                _count_known(report, one, held[one.key])
     return report
 
 
@@ -147,7 +139,7 @@ def entries_import(
 ) -> None:
     """Store the entries of a file that was checked, from the one with the number `begin` on, and add to the report.
 
-    `watch` is called after each transaction, and may raise ImportPaused to stop. Raises what `memories_import` raises.
+    `watch` is called after each transaction, and stops it by raising. Raises what `memories_import` raises.
     """
     if by.kind != "system":
         raise NotAllowed("Only the system itself can import: the content of a file is no person's statement.")

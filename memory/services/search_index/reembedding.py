@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -196,13 +197,8 @@ def _primary(agent: Agent | None) -> list[Any]:
 
 
 def _batches(keys: Any) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    for key in keys.iterator(chunk_size=10_000):
-        batch.append(key)
-        if len(batch) == REBUILD_BATCH:
-            yield batch
-            batch = []
-    if batch:
+    found = keys.iterator(chunk_size=10_000)
+    while batch := list(islice(found, REBUILD_BATCH)):
         yield batch
 
 
