@@ -156,13 +156,6 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     return result(Kind.UNRELATED if compatible else Kind.CLOSE)
 
 
-def facts_compare(
-    pairs: Sequence[tuple[FactSnapshot, FactSnapshot, float]], thresholds: Thresholds
-) -> list[Comparison]:
-    """`compare_facts` for each pair."""
-    return [compare_facts(*pair, thresholds) for pair in pairs]
-
-
 def _is_same_value(old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, Slot]]) -> bool:
     """Whether both facts say only the same value of a common slot.
 

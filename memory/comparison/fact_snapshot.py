@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Protocol
 from uuid import UUID
 
 from memory.comparison import lexicon as w
@@ -36,19 +35,6 @@ class KnownSubject:
     spellings: tuple[str, ...]
 
 
-class SubjectMention(Protocol):
-    """A sentence with the subject that its writer gave it, and what that means where it is known."""
-
-    @property
-    def content(self) -> str: ...
-
-    @property
-    def subject(self) -> str: ...
-
-    @property
-    def known_subject(self) -> KnownSubject | None: ...
-
-
 def named_by_subject(content: str, subject: KnownSubject | None) -> str:
     """A sentence with the subject's name wherever it has another spelling of it."""
     others = [] if subject is None else [each for each in subject.spellings if each != subject.name]
@@ -70,7 +56,7 @@ def named_for_pronoun(content: str, subject: str) -> str:
     return name + follows + content[pronoun.end() :]
 
 
-def subjects_clash(old: SubjectMention, new: SubjectMention) -> bool:
+def subjects_clash(old: "FactSnapshot", new: "FactSnapshot") -> bool:
     """Whether the two may be about different things by their subjects: with different ones they are about the
     same only where their sentences name it themselves. What is known to be one thing has one subject."""
     known = bool(old.known_subject and new.known_subject)
@@ -86,7 +72,7 @@ def subjects_clash(old: SubjectMention, new: SubjectMention) -> bool:
     return not all((both or {*one, *other}) <= set(_plain_subject(fact.content)) for fact in (old, new))
 
 
-def names_subject(content: str, fact: SubjectMention) -> bool:
+def names_subject(content: str, fact: "FactSnapshot") -> bool:
     """Whether a sentence names all of the subject of another fact, by any of its spellings."""
     said = set(_plain_subject(content))
     spellings = (fact.subject, *(fact.known_subject.spellings if fact.known_subject else ()))

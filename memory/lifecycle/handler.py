@@ -16,10 +16,6 @@ class Defer(Exception):
         self.retry_at = retry_at
 
 
-def nothing(job: Job) -> Any:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Handler:
     """The two steps of a job.
@@ -30,7 +26,7 @@ class Handler:
     """
 
     apply: Callable[[Job, Any], dict[str, Any]]
-    prepare: Callable[[Job], Any] = nothing
+    prepare: Callable[[Job], Any] = lambda job: None
     learns: bool = False
 
 

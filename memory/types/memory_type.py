@@ -83,14 +83,6 @@ def lines(*parts: str) -> str:
 Values = Mapping[str, Any]
 
 
-def _unchanged(row: Any, action: str, after: Values) -> Values:
-    return {}
-
-
-def _restore_as_of(row: Any, moment: datetime, undone: Collection[str]) -> None:
-    return None
-
-
 def fields_sql(column: str, names: Iterable[str]) -> str:
     """The first of these fields of a JSON object that is given, as text; "" for none."""
     return f"coalesce({', '.join(f'{column}->>{name!r}' for name in names)}, '')"
@@ -137,8 +129,8 @@ class MemoryType:
     trust_sql: str = "CASE WHEN endorsed THEN 'person' ELSE origin END"
     indexed_model: type[Model] | None = None
     indexed_key: str = "id"
-    undo_change: Callable[[Any, str, Values], Values] = _unchanged
-    restore_as_of: Callable[[Any, datetime, Collection[str]], None] = _restore_as_of
+    undo_change: Callable[[Any, str, Values], Values] = lambda row, action, after: {}
+    restore_as_of: Callable[[Any, datetime, Collection[str]], None] = lambda row, moment, undone: None
     tables: tuple[type[Model], ...] = ()
     tokens_may: tuple[str, ...] = ("view", "add", "change")
     reviewers_may: tuple[str, ...] = ("add", "change")

@@ -1,7 +1,7 @@
 """Erase a fact, a document, or everything about a subject, and selected documents with it."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +83,7 @@ def documents_remove(
     feed_changes_record(
         feed_change_draft("document.erased", row.agent, row.persona, "document", row.pk) for row in versions
     )
-    total = {} if chains else dict(rows or {})
+    total = Counter({} if chains else rows or {})
     for place, ((persona, _), chain) in enumerate(chains.items()):
         index_remove(chain[0].agent_id, persona, ItemType.DOCUMENT, [str(row.pk) for row in chain])
         last = chain[-1]
@@ -96,8 +96,7 @@ def documents_remove(
             entry=entry,
             rows={**(dict(rows or {}) if place == 0 else {}), "searchitem": len(chain)},
         )
-        for name, count in done.items():
-            total[name] = total.get(name, 0) + count
+        total.update(done)
     return total
 
 
@@ -222,10 +221,9 @@ def facts_remove(
         quoting = quoting_keys(AuditEvent, erasure)
     # Of the records of the trail that may quote a fact, only those that do are blanked.
     call = "nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)"
-    rows = owner_erase(call, [agent.pk, list(erasure.fact_ids), quoting], entry=entry, rows=rows)
-    for name, count in documents_remove(documents, quoting=quoting, by=by, reason=reason).items():
-        rows[name] = rows.get(name, 0) + count
-    return Receipt(rows), erasure
+    erased = Counter(owner_erase(call, [agent.pk, list(erasure.fact_ids), quoting], entry=entry, rows=rows))
+    erased.update(documents_remove(documents, quoting=quoting, by=by, reason=reason))
+    return Receipt(erased), erasure
 
 
 def _unlink(facts: Sequence[Fact]) -> None:

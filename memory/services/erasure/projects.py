@@ -1,5 +1,6 @@
 """Erase everything of a project, of a user, or of an agent."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,21 +66,18 @@ def _keyed_erase(agent: Agent, name: str, key: str, *, by: Principal, reason: st
     if not found and not key_counts(agent, **named) and not tokens.exists():
         raise NotFound(f"This {name} has no data.")
     entry = receipt_describe(by=by, action=f"{name}.erase", target=agent, agent=agent, reason=reason, label=f"A {name}")
-    rows: dict[str, int] = {}
+    rows: Counter[str] = Counter()
     erasure = Erasure(agent, **named)
     if found:
         receipt, erasure = facts_remove(agent, found, quote_scan, entry, by=by, reason=reason, **named)
-        rows = receipt.rows
+        rows.update(receipt.rows)
     else:
-        rows |= erasers_run(erasure)
+        rows.update(erasers_run(erasure))
     rows["change"] = _named_changes(agent, **named).delete()[0]
     rest = {"searchitem": SearchItem.objects.filter(agent=agent, **named).delete()[0]}
     if tokens:
         rest["apitoken"] = tokens.delete()[1][ApiToken._meta.label]
-    for table, count in owner_erase(
-        f"nous_erase_{name}(%s, %s, %s::jsonb)", [agent.pk, key], entry=entry, rows=rest
-    ).items():
-        rows[table] = rows.get(table, 0) + count
+    rows.update(owner_erase(f"nous_erase_{name}(%s, %s, %s::jsonb)", [agent.pk, key], entry=entry, rows=rest))
     return Receipt(rows), erasure
 
 

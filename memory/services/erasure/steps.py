@@ -1,6 +1,7 @@
 """What all erasures have in common: scope and receipt, the apps' erasers, the rows that quote, and the transaction."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -255,12 +256,11 @@ def reason_check(reason: str) -> str:
     return text_check("reason", reason, MAX_REASON_CHARACTERS, required=True)
 
 
-def erasers_run(erasure: Erasure) -> dict[str, int]:
+def erasers_run(erasure: Erasure) -> Counter[str]:
     """Run all erasers; returns numbers of rows by table."""
-    rows: dict[str, int] = {}
+    rows: Counter[str] = Counter()
     for path in erasers:
-        for name, count in import_string(path)(erasure).items():
-            rows[name] = rows.get(name, 0) + count
+        rows.update(import_string(path)(erasure))
     return rows
 
 

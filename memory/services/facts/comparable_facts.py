@@ -13,7 +13,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Model, Q
 
 from identity.models import Agent
 from memory.comparison.attribute_names import same_attribute, stated_name
-from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts, facts_compare
+from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject, names_subject, subjects_clash
 from memory.comparison.learning_decision import FactMatch
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
@@ -141,7 +141,7 @@ def _compare_with_facts(
         old = snapshot_of(row, known)
         read.append((row, old, near[row.pk], subjects_clash(old, new)))
     missing = [(old, cosine) for _, old, cosine, clash in read if not clash and (old, cosine) not in comparisons]
-    made = facts_compare([(old, new, cosine) for old, cosine in missing], thresholds)
+    made = [compare_facts(old, new, cosine, thresholds) for old, cosine in missing]
     if any(each.kind is Kind.DIFFERS for each in made):
         made = _as_decided(made, attribute_rules(fact.agent_id, fact.persona))
     comparisons.update(zip(missing, made, strict=True))
