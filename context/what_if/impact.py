@@ -168,13 +168,15 @@ class Impact:
 
     @property
     def words(self) -> str:
-        """What happens to a memory in most of the changed prompts, else to the tokens of the first; "" for neither."""
+        """What happens to a memory in most of the changed prompts, else to their tokens if it is one way; or ""."""
         if found := Counter(words for row in self.changed for words in row.words):
             return found.most_common(1)[0][0]
-        sizes = [row.tokens_change for row in self.changed] or [0]
-        tokens, whose = sizes[0], "each" if len({*sizes}) == 1 else "the latest"
-        size = f"{abs(tokens):,} token{'' if abs(tokens) == 1 else 's'}"
-        return f"{whose} {size} {'longer' if tokens > 0 else 'shorter'}" if tokens else ""
+        sizes = sorted(row.tokens_change for row in self.changed) or [0]
+        if sizes[0] * sizes[-1] <= 0:
+            return ""
+        least, most = sorted((abs(sizes[0]), abs(sizes[-1])))
+        size = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} token{'' if most == 1 else 's'}"
+        return f"each {size} {'longer' if sizes[0] > 0 else 'shorter'}"
 
     @property
     def cut_short(self) -> bool:
