@@ -11,7 +11,7 @@ class ContextConfig(AppConfig):
         from memory.registrations import erasers, job_handlers, job_sources, large_tables
         from memory.transfer.export_tables import TABLES
 
-        bodies["expectation"] = body_loader(Expectation.objects.all, "context.expectations.schemas.ExpectationOut")
+        bodies["expectation"] = body_loader(Expectation.objects.all, "context.expectations.api.ExpectationOut")
         erasers += ["context.services.erasure.context_erase", "context.services.erasure.expectations_erase"]
         large_tables.append(ContextRun)
         job_handlers["expectation_check"] = "context.expectations.jobs.EXPECTATION_CHECK"

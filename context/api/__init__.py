@@ -1,32 +1,297 @@
 """The API of contexts: assemble a prompt, record the answer and its outcome."""
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Query, Router, Schema
+from pydantic import AwareDatetime, Field
 
-from context.api.schemas import (
-    ITEM_DEFAULTS,
-    CandidateOut,
-    ContextIn,
-    ContextOut,
-    ItemOut,
-    OutcomeIn,
-    OutcomeOut,
-    ResponseIn,
-    ResponseOut,
-    TriggeredCensorOut,
-)
+from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS
+from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
+from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
+from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
+from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
 from context.engine.context_record import ContextRecord
+from context.engine.prompt_blocks import Stability
 from context.engine.retrieval.censors import effective_triggers
-from context.selectors import run_called
+from context.engine.section_budgets import MAX_TOTAL
+from context.feedback.fingerprint_stats import SHOWN, FingerprintRow, fingerprints
+from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
+from context.selectors import outcomes_view_check, run_called
 from context.services.context import context_assemble, context_outcome, context_respond
 from identity.selectors import agent_called, caller_of
-from nousweb.lib.constrained_types import AgentSlug
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, part_of, raw_json_response
+from memory.api.censors import CensorSpanOut
+from memory.api.common import AllProjects, IncludedProjects, Severity
+from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
+from nousweb.lib import moment_check
+from nousweb.lib.constrained_types import (
+    MAX_TAGS,
+    AgentSlug,
+    OneOf,
+    ProjectKey,
+    ReadingUser,
+    TaskKey,
+    UnitInterval,
+)
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, Moment, part_of, raw_json_response
 from nousweb.lib.tracing import trace_id
+
+CensorMode = Literal["check", "off"]
+TimeZone = Annotated[
+    str,
+    Field(
+        max_length=MAX_ZONE_CHARACTERS,
+        description="IANA name of the user's time zone, for questions about a time; by default the agent's",
+    ),
+]
+
+
+class MessageIn(Input):
+    role: str = Field(max_length=50)
+    content: str = Field(max_length=MAX_INPUT_CHARACTERS)
+
+
+class TaskIn(Input):
+    key: Annotated[TaskKey, Field(description="Your key of the task: its memory is included, and no other task's")] = ""
+    mode: Annotated[str, OneOf(*MODE_WEIGHTS)] | None = None
+    tags: Annotated[list[str], Field(max_length=MAX_TAGS)] = []
+    files: Annotated[
+        list[str], Field(max_length=MAX_TAGS, description="File paths in addition to those in the input")
+    ] = []
+
+
+class ProfileOverrideIn(
+    Input,
+    of=Profile,
+    fields=" ".join(name for name in Profile.__dataclass_fields__ if name not in {"profile_id", *NOT_IN_PROMPTS}),
+    patch=True,
+):
+    """Settings of a profile; those that are left out stay as the profile has them."""
+
+
+class ContextIn(Input):
+    session_id: str = Field(
+        min_length=1, max_length=MAX_SESSION_CHARACTERS, description="Conversation or task of the prompt"
+    )
+    input: str = Field(max_length=MAX_INPUT_CHARACTERS, description="Current input to the agent")
+    conversation: list[MessageIn] = Field([], max_length=MAX_MESSAGES, description="The messages so far, oldest first")
+    frame: Annotated[str, OneOf(*FRAMES)] | None = Field(
+        None, description="Frame to use, instead of one chosen by the input"
+    )
+    profile: str | None = Field(None, description="A profile's slug; the agent's own by default")
+    profile_override: ProfileOverrideIn | None = Field(
+        None, description="Settings that override the profile for this request; logged with it, never saved"
+    )
+    task: TaskIn | None = None
+    project: ProjectKey = Field(
+        "", description="Your key of the project: its memory is included, and no other project's"
+    )
+    user: ReadingUser = ""
+    include_projects: IncludedProjects = []
+    all_projects: AllProjects = False
+    budget: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = Field(
+        None, description="Total tokens; by default the frame's budget"
+    )
+    budgets: dict[str, int] = Field(
+        {},
+        description="Tokens by section; they override other budgets",
+        json_schema_extra={
+            "propertyNames": {"enum": [*SECTION_BUDGETS]},
+            "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MAX_TOTAL},
+        },
+    )
+    fill: bool = Field(
+        False,
+        description="Lower the thresholds in proportion to the budget, so that less certain memories use the rest",
+    )
+    as_of: AwareDatetime | None = Field(None, description="Reconstruct the context as of this moment")
+    time_zone: TimeZone = ""
+    censors: CensorMode = Field("check", description="off: neither the input nor the answer is checked; this is logged")
+    dry_run: bool = Field(False, description="Do not log the context; the response has no id")
+    explain: bool = Field(False, description="Return a verdict on every considered memory")
+
+    def as_request(self) -> ContextRequest:
+        """The question to the engine. Raises Invalid."""
+        task = (self.task or TaskIn()).dict()
+        override = self.profile_override.dict(exclude_unset=True) if self.profile_override else {}
+        return ContextRequest.of_json({**self.dict(), **task, "task": task["key"], "profile_override": override})
+
+
+ContestedAge = Literal["newer", "older"]
+ITEM_DEFAULTS: Mapping[str, Any] = {"contested": None, "contested_with": [], "project": "", "task": "", "user": ""}
+"""What items of most memories do not have."""
+
+
+class ItemOut(Schema):
+    type: str
+    id: str
+    tokens: int
+    contested: ContestedAge | None = Field(
+        None, description="For a fact with an open review: its age compared with the facts that contest it"
+    )
+    contested_with: list[str] = Field([], description="Ids of the facts that contest it")
+    project: str = Field("", description="The project that it belongs to, if any")
+    task: str = Field("", description="The task that it belongs to, if any")
+    user: str = Field("", description="The user whose memory it is, if not everybody's")
+
+
+class SectionOut(Schema):
+    label: str
+    key: str
+    tier: int = Field(description="1 always included, 2 session, 3 searched")
+    tokens: int
+    budget: int = Field(
+        description="Guaranteed tokens; people's decisions and the session may also use the unused total"
+    )
+    truncated: bool = Field(description="Whether a part was left out; see `truncated` of the response")
+    items: list[ItemOut]
+
+
+class BlockOut(Schema):
+    id: str = Field(description="Key of its section")
+    text: str = Field(description="Exact text, with the break before it")
+    sha256: str
+    stability: Stability = Field(
+        description="stable: the same for every request; session: of the session and its input; volatile: searched"
+    )
+    changed_by: list[str] = Field(description="Kinds of changes of the feed that may change it, and `request`")
+
+
+class LeftOutOut(Schema):
+    type: str
+    id: str
+    tokens: int = Field(description="Tokens of the whole piece")
+    tokens_left_out: int = Field(description="Equal to `tokens` if nothing of the piece was sent")
+
+
+class TruncationOut(Schema):
+    key: str
+    label: str
+    tier: int = Field(description="1 always included, 2 session, 3 searched")
+    tokens: int = Field(description="Tokens sent, including the heading; 0 if nothing of the section fits")
+    tokens_whole: int = Field(description="Tokens of the section with all pieces")
+    tokens_left_out: int
+    items_left_out: int
+    items: list[LeftOutOut] = Field(description=f"The first {LOGGED_LEFT_OUT} pieces that were cut or left out")
+
+
+class FrameOut(Schema):
+    id: str
+    label: str
+    confidence: UnitInterval = Field(description="0.3 a pattern found")
+    hits: list[str]
+    forced: bool
+    source: Literal["request", "session", "input", "default"] = Field(
+        description="How it was chosen: session means the frame of the session's working memory"
+    )
+
+
+class CandidateOut(Schema):
+    type: str
+    id: str
+    label: str
+    text: str = Field(description="The beginning of the text, at most 500 characters")
+    section: str
+    scope: str
+    project: str = ""
+    task: str = ""
+    user: str = ""
+    trust: str = Field("agent", description="Trust class of its source")
+    kinds: list[str]
+    verdict: str
+    reason: str
+    hint: str = Field(description="Condition under which it would have been included")
+    score: float = Field(description="Relevance multiplied by all factors")
+    relevance: float = Field(description="0 to 1, comparable between queries")
+    threshold: float
+    cosine: float | None
+    lexical: float
+    importance: float
+    tokens: int
+    compressed: bool
+    place: str = Field(description="head, tail or empty")
+    factors: list[tuple[str, float]]
+    happened_at: datetime
+    contested: Literal["", "newer", "older"] = Field(
+        "", description="Contested mark of the item; empty if it is not contested"
+    )
+    contested_with: list[str] = Field([], description="Ids of the facts that contest it")
+    superseded_by: str = Field(description="Id of the fact that replaced it, else empty")
+
+
+class TriggeredCensorOut(Schema):
+    id: UUID
+    severity: Severity
+    pattern: str
+    reason: str = Field(description="Reason of the censor, or why it could not be checked")
+    blocks: bool = Field(description="Whether it blocks the text: the client must stop")
+    spans: list[CensorSpanOut] = Field(
+        description="Character ranges of the text, at most 20; empty if it could not be checked"
+    )
+
+
+class CensoredOut(Schema):
+    """What the censors say of a text."""
+
+    censor_verdict: Literal["allow", "warn", "block", "unchecked"] = Field(
+        description="Strictest triggered severity; unchecked if the client requested no check"
+    )
+    censor_reason: str = Field(description="Why the text is blocked if no censor can be named; else empty")
+    censors: list[TriggeredCensorOut] = Field(
+        description="Triggered censors, strictest first, then censors that block because they could not be checked"
+    )
+
+
+class ContextOut(CensoredOut):
+    id: UUID | None
+    system_prompt: str
+    tokens: int = Field(description="Estimated tokens of the whole prompt")
+    blocks: list[BlockOut] = Field(description="The prompt in pieces, stable ones first; together they are the prompt")
+    sections: list[SectionOut]
+    truncated: list[TruncationOut] = Field(
+        description="Pieces that did not fit, by section; empty if nothing was left out"
+    )
+    budget: int
+    frame: FrameOut
+    profile: str
+    fingerprint: dict[str, Any]
+    failed: list[list[str]] = Field(description="Sections that could not be loaded, with the reason")
+    degraded: str = Field(description="Why vector search was unavailable; empty if it was available")
+    timings: dict[str, float] = Field(description="Milliseconds by stage")
+    trace_id: str = Field("", description="OpenTelemetry trace id if the server collects traces; else empty")
+    explanation: dict[str, Any] | None = Field(None, description="Intent, plan, policy and budgets, with `explain`")
+    candidates: list[CandidateOut] | None = Field(None, description="With `explain`")
+
+
+class ResponseIn(Input):
+    response: str = Field(max_length=MAX_RESPONSE_CHARACTERS, description="The answer that the prompt led to")
+    censors: CensorMode | None = Field(None, description="off: do not check the answer; by default as the request said")
+
+
+class UseOut(Schema):
+    type: str
+    id: str
+    overlap: UnitInterval = Field(description="Confidence that the answer refers to it; 1 for a verbatim repetition")
+    referenced: bool = Field(description=f"Whether that is at least {REFERENCED_AT}")
+
+
+class ResponseOut(CensoredOut):
+    items: list[UseOut]
+
+
+class OutcomeIn(Input):
+    outcome: Literal["success", "failure"]
+    note: str = Field("", max_length=MAX_REMARK_CHARACTERS)
+
+
+class OutcomeOut(Schema):
+    id: UUID
+    outcome: str
+    note: str
+
 
 router = Router(tags=["context"])
 
@@ -100,3 +365,31 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
             for trigger in effective_triggers(check)
         ],
     }
+
+
+class FingerprintOut(Derived, of=FingerprintRow, fields="id runs success failure rate low high tokens last about"):
+    rate: UnitInterval | None = Field(description="Successes divided by reported outcomes; null while none is reported")
+    low: int = Field(description="Percent: the lower end of Wilson's 95 % interval of the rate")
+    high: int = Field(description="Percent: its upper end")
+    tokens: float = Field(description="Estimated tokens of a prompt, on average")
+    last: datetime = Field(description="Time of the last run")
+    about: dict[str, Any] = Field(description="The fingerprint of the last run, as `POST /api/context` answered it")
+
+
+class FingerprintsOut(Schema):
+    items: list[FingerprintOut] = Field(description=f"Most runs first, at most {SHOWN}")
+
+
+@router.get("/fingerprints", response={200: FingerprintsOut, **REFUSALS}, summary="How tasks that are alike ended")
+def fingerprints_get(
+    request: HttpRequest,
+    agent: AgentSlug = "",
+    since: Moment | None = Query(None, description="Only runs at or after this time"),
+) -> Any:
+    """Outcomes by the fingerprint of the context, over the logged runs of the caller's persona.
+
+    Runs are deleted when their retention ends, and are then not counted.
+    """
+    found, by = agent_called(request, agent)
+    outcomes_view_check(found, by)
+    return {"items": fingerprints(found, by, moment_check("since", since))}

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from context.api.schemas import TimeZone
+from context.api import TimeZone
 from context.engine.analysis.agent_time import agent_time_read, zone_check, zone_of
 from context.engine.retrieval.recent_conversations import (
     MAX_RECENT,

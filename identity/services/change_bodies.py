@@ -72,7 +72,7 @@ def body_loader(rows: Callable[[], QuerySet], schema: str) -> BodyLoader:
 
 
 def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
-    shown = import_string("identity.schemas.identity.VersionOut")
+    shown = import_string("identity.api.VersionOut")
     rows = IdentityVersion.objects.select_related("previous", "restores").filter(agent=agent, pk__in=ids)
     return {str(row.pk): shown.from_orm(row).model_dump(mode="json") | {"section": row.section} for row in rows}
 
@@ -80,6 +80,6 @@ def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bo
 bodies: dict[str, BodyLoader] = {
     "identityversion": _versions,
     "changeproposal": body_loader(
-        lambda: ChangeProposal.objects.select_related("agent", "version"), "identity.schemas.identity.ProposalOut"
+        lambda: ChangeProposal.objects.select_related("agent", "version"), "identity.api.ProposalOut"
     ),
 }

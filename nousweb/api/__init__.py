@@ -20,7 +20,6 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from context.api import router as context_router
-from context.api.fingerprints import router as fingerprint_router
 from context.api.recall import router as recall_router
 from context.api.settings import router as settings_router
 from context.expectations.api import router as expectation_router
@@ -195,6 +194,5 @@ api.add_router("", identity_router)
 api.add_router("", change_router)
 api.add_router("", webhook_router)
 api.add_router("", memory_router)
-api.add_router("", fingerprint_router)
 api.add_router("", settings_router)
 api.add_router("", expectation_router)

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from structlog.testing import capture_logs
 
-from context.api.schemas import ContextOut, ResponseOut
+from context.api import ContextOut, ResponseOut
 from context.models import ContextRun
 from context.services.context import context_replay
 from identity.models import ApiToken, AuditEvent, Change

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from context.api.schemas import ContextOut
+from context.api import ContextOut
 from context.engine.analysis.request import ContextRequest
 from context.engine.prompt_blocks import prompt_blocks
 from context.models import ContextRun

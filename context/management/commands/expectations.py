@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from django.core.management.base import BaseCommand, CommandError
 
-from context.expectations.schemas import ExpectationOut
+from context.expectations.api import ExpectationOut
 from context.expectations.services import (
     ExpectationTotals,
     expectation_totals,

@@ -1,1 +1,0 @@
-"""Request and response schemas of the API of identity, its change feed and its webhooks."""
