@@ -7,7 +7,7 @@ class ContextConfig(AppConfig):
 
     def ready(self) -> None:
         from context.models import ContextRun, Expectation
-        from identity.services.change_bodies import bodies, body_loader
+        from identity.services.change_feed import bodies, body_loader
         from memory.registrations import erasers, job_handlers, job_sources, large_tables
         from memory.transfer.export_tables import TABLES
 

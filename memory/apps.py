@@ -10,7 +10,7 @@ class MemoryConfig(AppConfig):
         from identity.policy.permissions import scope_extend
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.registrations import new_agent_config, profile_sources
-        from identity.services.change_bodies import bodies
+        from identity.services.change_feed import bodies
         from memory.policy.consent import CONFIG_KEY, DEFAULT_CONSENT
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.services.change_bodies import memory_bodies

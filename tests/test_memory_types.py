@@ -6,7 +6,7 @@ from django.urls import get_resolver
 from context.engine.section_budgets import MEMORY_SECTIONS
 from identity.policy import changes
 from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, PROJECT_TOKEN_PERMISSIONS, SCOPE_PERMISSIONS
-from identity.services.change_bodies import bodies
+from identity.services.change_feed import bodies
 from memory.models import ItemType, SearchItem
 from memory.transfer.export_tables import TABLES
 from memory.types import MEMORY_TYPES

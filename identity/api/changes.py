@@ -13,14 +13,14 @@ from pydantic import Field
 from identity.models import Change, Persona
 from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
 from identity.selectors import agent_called
-from identity.services.change_bodies import changes_json
 from identity.services.change_feed import (
     StreamPosition,
     StreamPositions,
+    changes_await,
+    changes_json,
     kinds_of,
     streams_of,
 )
-from identity.services.change_long_poll import changes_await
 from nousweb.lib import Invalid, NotAllowed
 from nousweb.lib.schemas import REFUSALS, Derived
 

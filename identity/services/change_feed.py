@@ -1,25 +1,35 @@
-"""The change feed: record a change in its own transaction, and read changes in order.
+"""The change feed: record a change in its own transaction, read changes in order, and wait for the next one.
 
 A stream contains the changes of one persona of one agent. The database numbers them after the commit without gaps
 (`CHANGE_FEED` in identity/migrations/0001_initial.py), so reading never waits for a writer and never
 misses one.
+
+Bodies of changes, the present state of their objects, are read on request and never stored. Other apps add their types:
+each entry of `bodies` returns, for ids of one type of object, those that still exist and belong to one of the personas.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import Lock
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import models
+from django.db import connection, models
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
 
-from identity.models import Agent, AuditEvent, Change, Persona
-from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION
+from identity.models import Agent, AuditEvent, Change, ChangeProposal, IdentityVersion, Persona
+from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION, POLL_SECONDS, RETRY_WAIT_SECONDS, blocks_touched
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib import DomainError, clock
+from nousweb.lib import DomainError, TooMany, clock
 from nousweb.lib.prepared_statements import instance_insert
+from nousweb.lib.shutdown import stopping
 from nousweb.lib.transactions import sql_row, sql_rows
 
 
@@ -280,3 +290,136 @@ def _merged(streams: Sequence[Sequence[Change]]) -> list[Change]:
         merged.append(first.pop())
         waiting = [rows for rows in waiting if rows]
     return merged
+
+
+Bodies = dict[str, dict[str, Any]]
+BodyLoader = Callable[[Agent, Collection[str], Sequence[str]], Bodies]
+
+
+def bodies_of(
+    agent: Agent, changes: Sequence[Change], personas: Sequence[str]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The bodies of the objects of these changes, by type and id; without objects that are gone or have none.
+
+    The caller has checked that the reader may see the changes: a reader who may see a change may read its body.
+    """
+    ids: dict[str, set[str]] = {}
+    for change in changes:
+        ids.setdefault(change.object_type, set()).add(change.object_id)
+    return {
+        (name, key): body
+        for name, wanted in ids.items()
+        if name in bodies
+        for key, body in bodies[name](agent, wanted, personas).items()
+    }
+
+
+def changes_json(
+    agent: Agent, changes: Iterable[Change], personas: Sequence[str], *, with_bodies: bool
+) -> list[dict[str, Any]]:
+    """Changes as the API and webhooks tell of them."""
+    changes = list(changes)
+    held = bodies_of(agent, changes, personas) if with_bodies else {}
+    return [
+        {
+            "id": change.key,
+            "kind": change.kind,
+            "persona": change.persona,
+            "at": change.at,
+            "object_type": change.object_type,
+            "object_id": change.object_id,
+            "details": change.details,
+            "blocks": blocks_touched(change.kind),
+            "body": held.get((change.object_type, change.object_id)),
+        }
+        for change in changes
+    ]
+
+
+def body_loader(rows: Callable[[], QuerySet], schema: str) -> BodyLoader:
+    """A loader of `rows`, which have an agent and a persona, as the schema with this dotted name shows them.
+
+    The schema is imported at the first request: commands and workers start sooner without the modules of the API.
+    """
+
+    def load(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
+        shown = import_string(schema)
+        found = rows().filter(agent=agent, persona__in=personas, pk__in=ids)
+        return {str(row.pk): shown.from_orm(row).model_dump(mode="json") for row in found}
+
+    return load
+
+
+def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
+    shown = import_string("identity.api.VersionOut")
+    rows = IdentityVersion.objects.select_related("previous", "restores").filter(agent=agent, pk__in=ids)
+    return {str(row.pk): shown.from_orm(row).model_dump(mode="json") | {"section": row.section} for row in rows}
+
+
+bodies: dict[str, BodyLoader] = {
+    "identityversion": _versions,
+    "changeproposal": body_loader(
+        lambda: ChangeProposal.objects.select_related("agent", "version"), "identity.api.ProposalOut"
+    ),
+}
+
+
+_lock = Lock()
+_waiting: Counter[tuple[str, str]] = Counter()
+
+
+def changes_await(
+    *,
+    agent: Agent,
+    by: Principal,
+    after: StreamPositions,
+    kinds: Collection[str],
+    limit: int,
+    newest: bool = False,
+    seconds: float = 0,
+) -> ChangePage:
+    """The next changes for `by`, waiting up to `seconds` for the first one.
+
+    A reader publishes its own persona's stream, so that it finds everything committed before its request. The other
+    persona's stream is published by its other readers, at the latest by the worker: no lock delays the actor. Raises
+    TooMany if there is no change and too many readers of this caller, or of this process, are waiting.
+    """
+    streams = streams_of(by)
+
+    def read(positions: StreamPositions, newest: bool) -> ChangePage:
+        for persona in streams:
+            if by.token is None or persona == by.persona:
+                stream_publish(agent.pk, persona)
+        return changes_read(agent=agent, streams=streams, after=positions, kinds=kinds, limit=limit, newest=newest)
+
+    page = read(after, newest)
+    if page.changes or not seconds or connection.in_atomic_block:
+        return page
+    deadline = time.monotonic() + seconds
+    with _position(by):
+        while not page.changes and (left := deadline - time.monotonic()) > 0:
+            if stopping.wait(min(POLL_SECONDS, left)):
+                break
+            page = read(page.positions, False)
+    return page
+
+
+@contextmanager
+def _position(by: Principal) -> Iterator[None]:
+    """One of the places for readers that wait: a thread of the web server each."""
+    caller = (by.kind, by.id)
+    most = settings.CHANGE_WAITERS
+    with _lock:
+        if _waiting.total() >= most or _waiting[caller] >= max(1, most // 2):
+            raise TooMany(
+                "Too many readers are waiting for changes. Ask without wait, or retry in a moment.",
+                retry_after=RETRY_WAIT_SECONDS,
+            )
+        _waiting[caller] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _waiting[caller] -= 1
+            if not _waiting[caller]:
+                del _waiting[caller]

@@ -37,8 +37,7 @@ from identity.policy.webhooks import (
 )
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_bodies import changes_json
-from identity.services.change_feed import streams_publish
+from identity.services.change_feed import changes_json, streams_publish
 from identity.services.webhook_address import NotSent, WebhookResponse, message_send
 from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock

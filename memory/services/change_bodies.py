@@ -5,7 +5,7 @@ from functools import partial
 
 from django.db.models import Model, QuerySet
 
-from identity.services.change_bodies import BodyLoader, body_loader
+from identity.services.change_feed import BodyLoader, body_loader
 from memory.models import Censor, MemoryReview, OriginFields
 
 

@@ -359,7 +359,7 @@ class TestAtTheSameTime:
         held, finish = threading.Event(), threading.Event()
 
         def hold():
-            from identity.services.change_long_poll import changes_await
+            from identity.services.change_feed import changes_await
 
             with transaction.atomic():
                 record(ada, "2", persona="subconscious")

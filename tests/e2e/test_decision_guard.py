@@ -8,8 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from identity.services.proposal_undo import proposal_undo
-from identity.services.proposals import proposal_reject
+from identity.services.proposals import proposal_reject, proposal_undo
 from memory.models import MemoryReview
 from tests.e2e.conftest import press_key
 from tests.factories import make_proposal, make_review

@@ -9,13 +9,14 @@ from django.utils import timezone
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create, agent_reinitiate, agent_update
-from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     identity_propose,
     identity_rollback,
     proposal_approve,
     proposal_keep,
     proposal_reject,
+    proposal_revert,
+    proposal_undo,
     proposal_withdraw,
     proposals_expire,
 )

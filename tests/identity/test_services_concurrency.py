@@ -9,8 +9,13 @@ from django.db import connection, connections
 
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from identity.services.proposal_undo import proposal_undo
-from identity.services.proposals import identity_propose, proposal_approve, proposal_reject, proposals_expire
+from identity.services.proposals import (
+    identity_propose,
+    proposal_approve,
+    proposal_reject,
+    proposal_undo,
+    proposals_expire,
+)
 from identity.services.tokens import token_create
 from nousweb.lib.errors import Conflict
 

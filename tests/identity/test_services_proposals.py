@@ -10,13 +10,14 @@ from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.agents import agent_reinitiate
-from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     identity_propose,
     identity_rollback,
     proposal_approve,
     proposal_keep,
     proposal_reject,
+    proposal_revert,
+    proposal_undo,
     proposal_withdraw,
     proposals_batch,
     proposals_expire,

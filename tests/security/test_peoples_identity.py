@@ -10,8 +10,7 @@ from identity.models import Agent, ChangeProposal
 from identity.policy.sections import REJECTION_STANDS
 from identity.principal import Principal
 from identity.services.guardrails import bare_words
-from identity.services.proposal_undo import proposal_revert, proposal_undo
-from identity.services.proposals import proposal_approve, proposal_keep, proposal_reject
+from identity.services.proposals import proposal_approve, proposal_keep, proposal_reject, proposal_revert, proposal_undo
 from identity.services.versions import version_activate
 from tests.api.problems import assert_problem
 from tests.http import ApiClient

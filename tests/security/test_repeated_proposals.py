@@ -14,8 +14,7 @@ from identity.policy.sections import (
     REJECTION_STANDS,
 )
 from identity.principal import Principal
-from identity.services.proposal_undo import proposal_revert, proposal_undo
-from identity.services.proposals import identity_propose, proposal_reject
+from identity.services.proposals import identity_propose, proposal_reject, proposal_revert, proposal_undo
 from identity.services.tokens import token_create
 from tests.api.problems import assert_problem
 

@@ -18,11 +18,12 @@ from identity.policy.inbox import DECIDE_RIGHTS
 from identity.policy.sections import Risk
 from identity.principal import Principal
 from identity.services.inbox_items import InboxItem
-from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     proposal_approve,
     proposal_keep,
     proposal_reject,
+    proposal_revert,
+    proposal_undo,
     proposal_withdraw,
     proposals_batch,
 )
