@@ -13,8 +13,7 @@ from context.expectations import policy
 from context.expectations.cause_bisection import expectations_run, results_record
 from context.expectations.evaluation import comparable_text
 from context.expectations.policy import ADD, CHANGE, RESULT_HOLDS, RUN, VIEW
-from context.models import ContextRun, Expectation, ExpectationResult
-from context.models.expectations import ExpectationQuerySet
+from context.models import ContextRun, Expectation, ExpectationQuerySet, ExpectationResult
 from context.services.pins import item_check
 from context.services.profiles import profile_get
 from identity.models import Agent, Persona
