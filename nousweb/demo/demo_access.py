@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from identity.models import Agent
 from nousweb.access.roles import OWNER
-from nousweb.demo.identity_story import AGENT_SLUG
+from nousweb.demo.story import AGENT_SLUG
 
 LOGINS = (("viewer", "Viewer"), ("reviewer", "Reviewer"), ("admin", "Administrator"), (OWNER.lower(), OWNER))
 

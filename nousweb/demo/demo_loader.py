@@ -1,18 +1,21 @@
-"""Load the demo: its people, its agent, and its story told through the services, each step at the moment at which it
-happened."""
+"""Load the demo: its people, its agent, and its story told through the services and through the API, as an agent would,
+each step at the moment at which it happened."""
 
 import json
 import logging
 import secrets
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.test import override_settings
+from django.test import Client, override_settings
 from django.utils import timezone
 
+from context.expectations.services import expectation_create, expectations_verify, request_of
+from context.feedback.health_score import score_keep
 from identity.models import Agent, AgentKind, Persona
 from identity.principal import Principal
 from identity.services.agents import agent_create
@@ -25,13 +28,21 @@ from identity.services.proposals import (
     proposal_reject,
 )
 from identity.services.tokens import token_create
+from memory.models import Subject
+from memory.persona import VIEWS
+from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
+from memory.services.loops import loops_close_idle
+from memory.services.search_index.row_embedding import embed_pending_rows
+from memory.services.subjects.edit import subject_alias_add, subject_edit
 from nousweb.access.roles import OWNER
-from nousweb.demo import identity_story as story
+from nousweb.demo import story
 from nousweb.demo.demo_access import LOGINS, demo_check, demo_file
-from nousweb.demo.memory_load import Caller, Step, expectation_steps, memory_finish, memory_steps, play
 from nousweb.lib import clock
 
+Step = tuple[float, Callable[[], Any]]
+DAYS_OF_HEALTH = 30
+CHECKS, DAYS_BETWEEN_CHECKS = 16, 1.5
 DECISIONS: dict[str, Callable[..., Any]] = {
     "approve": proposal_approve,
     "reject": proposal_reject,
@@ -90,7 +101,7 @@ def _fact_step(agent: Agent, fact: tuple[float, str, str, str, float], by: Princ
 
 def _identity_steps(
     agent: Agent, entry: story.StoryChange | story.Rollback, actors: dict[str, Principal]
-) -> list[tuple[float, Callable[[], Any]]]:
+) -> list[Step]:
     if isinstance(entry, story.Rollback):
         rollback = entry
         return [
@@ -114,7 +125,184 @@ def _identity_steps(
     def decide() -> None:
         DECISIONS[change.decision](proposal=made[0], by=actors["reviewer"], comment=change.comment)
 
-    steps: list[tuple[float, Callable[[], Any]]] = [(change.days_ago, propose)]
+    steps: list[Step] = [(change.days_ago, propose)]
     if change.decision:
         steps.append((change.days_ago - change.decision_hours / 24, decide))
     return steps
+
+
+class DemoRefused(RuntimeError):
+    """The API refused a call of the demo; the message holds its answer."""
+
+
+class Caller:
+    """An agent's token, used against the API inside this process: no server runs yet when the demo is made."""
+
+    def __init__(self, token: str) -> None:
+        self._client = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {token}"})
+
+    def __call__(self, method: str, path: str, body: Any) -> Any:
+        answer = self._client.generic(
+            method, f"/api{path}", json.dumps(body), content_type="application/json", secure=True
+        )
+        if answer.status_code >= 400:
+            raise DemoRefused(f"{method} {path}: {answer.content.decode()[:500]}")
+        return answer.json() if answer.content else None
+
+
+def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Principal, agent: Agent) -> list[Step]:
+    """The events and their times, in days before `start`."""
+    events: dict[str, list[int]] = {}
+    facts: list[str] = []
+    steps: list[Step] = []
+    for loop in story.LOOPS:
+        caller = dreamer if loop.persona == "subconscious" else actor
+        steps.append((_end(loop), partial(_loop_record, start, loop, caller, events)))
+    by_id = {loop.loop_id: loop for loop in story.LOOPS}
+    for episode in story.EPISODES:
+        last = min(_end(by_id[loop_id]) for loop_id in episode.loops)
+        steps.append((last - 0.01, partial(_episode_tell, start, by_id, episode, actor, events)))
+    for days_ago, decision, review in story.DECISIONS:
+        steps.append((days_ago, partial(_decide, decision, review, actor)))
+    for days_ago, procedure, successes, failures in story.PROCEDURES:
+        steps.append((days_ago, partial(_procedure_use, procedure, successes, failures, actor)))
+    for days_ago, who, censor in story.CENSORS:
+        steps.append((days_ago, _censor_step(who, censor, actor, admin, agent)))
+    for days_ago, text in story.CHECKED_TEXTS:
+        steps.append((days_ago, partial(actor, "POST", "/censors/check", {"text": text})))
+    for days_ago, content in story.CHAIN:
+        steps.append((days_ago, partial(_believe, content, actor, facts)))
+    for days_ago, subject, content in story.SUBCONSCIOUS_FACTS:
+        body = {"content": content, "subject": subject, "confidence": 0.6}
+        steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
+    steps.append((1.3, partial(_working, actor)))
+    steps += [(days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, 0, -1)]
+    for days_ago, session, asked, said, outcome in story.QUESTIONS:
+        steps.append((days_ago, partial(_ask, session, asked, said, outcome, actor)))
+    return steps
+
+
+def _end(loop: story.Loop) -> float:
+    return loop.days_ago - loop.minutes * len(loop.turns) / 1440
+
+
+def _loop_record(start: datetime, loop: story.Loop, caller: Caller, events: dict[str, list[int]]) -> None:
+    begun = start - timedelta(days=loop.days_ago)
+    body = [
+        {
+            "kind": kind,
+            "content": content,
+            "loop_id": loop.loop_id,
+            "ts": (begun + timedelta(minutes=loop.minutes * place)).isoformat(),
+            "metadata": {"speaker": loop.speaker} if loop.speaker and kind == "user_input" else {},
+            "key": f"{loop.loop_id}:{place}",
+        }
+        for place, (kind, content) in enumerate(loop.turns)
+    ]
+    made = caller("POST", "/events", {"events": body})
+    events[loop.loop_id] = [event["id"] for event in made["events"]]
+
+
+def _episode_tell(
+    start: datetime,
+    loops: dict[str, story.Loop],
+    episode: story.EpisodeStory,
+    actor: Caller,
+    events: dict[str, list[int]],
+) -> None:
+    begun = start - timedelta(days=max(loops[loop_id].days_ago for loop_id in episode.loops))
+    made = actor(
+        "POST", "/episodes", {"title": episode.title, "tags": list(episode.tags), "started_at": begun.isoformat()}
+    )
+    ids = [event_id for loop_id in episode.loops for event_id in events[loop_id]]
+    actor("POST", f"/episodes/{made['id']}/events", {"event_ids": ids})
+    closing = {"outcome": episode.outcome, "lessons": list(episode.lessons)}
+    if episode.summary:
+        closing["summary"] = episode.summary
+    actor("POST", f"/episodes/{made['id']}/close", closing)
+
+
+def _decide(decision: dict[str, Any], review: tuple[str, str] | None, actor: Caller) -> None:
+    made = actor("POST", "/decisions", decision)
+    if review:
+        actor("POST", f"/decisions/{made['id']}/review", {"outcome": review[0], "note": review[1]})
+
+
+def _procedure_use(procedure: dict[str, Any], successes: int, failures: int, actor: Caller) -> None:
+    made = actor("POST", "/procedures", procedure)
+    for success in [True] * successes + [False] * failures:
+        actor("POST", f"/procedures/{made['id']}/activate", {})
+        actor("POST", f"/procedures/{made['id']}/report", {"success": success})
+
+
+def _censor_step(who: str, censor: dict[str, Any], actor: Caller, admin: Principal, agent: Agent) -> Callable[[], Any]:
+    if who == "agent":
+        return partial(actor, "POST", "/censors", censor)
+    # People make theirs in the console, through the same service as the API.
+    return partial(censor_create, agent=agent, by=admin, **censor)
+
+
+def _believe(content: str, actor: Caller, facts: list[str]) -> None:
+    body = {"content": content, "subject": "checkout", "category": "technical", "confidence": 0.9}
+    if facts:
+        made = actor("POST", f"/facts/{facts[-1]}/supersede", {"by": body, "reason": "Read from the configuration."})
+        facts.append(made["new"]["id"])
+    else:
+        facts.append(actor("POST", "/facts", body)["fact"]["id"])
+
+
+def _working(actor: Caller) -> None:
+    session = story.WORKING["session"]
+    actor("PUT", f"/working/{session}", {"task": story.WORKING["task"], "frame": story.WORKING["frame"]})
+    for kind, text, relevance in story.WORKING["items"]:
+        actor("POST", f"/working/{session}/items", {"type": kind, "text": text, "relevance": relevance})
+    for text in story.WORKING["threads"]:
+        actor("POST", f"/working/{session}/threads", {"text": text})
+
+
+def _health_keep(agent: Agent) -> None:
+    for view in VIEWS.values():
+        score_keep(view(agent, include_quarantined=True))
+
+
+def _ask(session: str, asked: str, said: str, outcome: str, actor: Caller) -> None:
+    # Earlier facts must be searchable, as they would have been.
+    embed_pending_rows()
+    run = actor("POST", "/context", {"session_id": session, "input": asked})
+    actor("POST", f"/context/{run['id']}/response", {"response": said})
+    actor("POST", f"/context/{run['id']}/outcome", {"outcome": outcome})
+
+
+def memory_finish(agent: Agent, reviewer: Principal) -> None:
+    """What was done since: vectors, loops that went idle, and the kinds and names of subjects, which a person
+    entered."""
+    embed_pending_rows()
+    loops_close_idle()
+    for name, kind, names in story.SUBJECTS:
+        subject = Subject.objects.select_related("agent").get(agent=agent, persona=Persona.ACTOR, name=name)
+        subject_edit(subject=subject, by=reviewer, kind=kind)
+        for spelling in names:
+            subject_alias_add(subject=subject, by=reviewer, spelling=spelling)
+
+
+def expectation_steps(agent: Agent, reviewer: Principal) -> list[Step]:
+    """The expectations that a person entered, and their checks day by day."""
+
+    def entered() -> None:
+        for expectation in story.EXPECTATIONS:
+            asked = request_of(expectation["question"])
+            wanted = {name: value for name, value in expectation.items() if name != "question"}
+            expectation_create(agent=agent, by=reviewer, request=asked, **wanted)
+
+    def checked() -> None:
+        embed_pending_rows()
+        expectations_verify(agent=agent, by=reviewer)
+
+    return [(CHECKS * DAYS_BETWEEN_CHECKS, entered), *((DAYS_BETWEEN_CHECKS * one, checked) for one in range(CHECKS))]
+
+
+def play(start: datetime, steps: Iterable[Step]) -> None:
+    """Carry the steps out, the oldest first, each at its own moment."""
+    for days_ago, step in sorted(steps, key=lambda pair: -pair[0]):
+        with clock.at(start - timedelta(days=days_ago)):
+            step()
