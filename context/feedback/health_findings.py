@@ -132,7 +132,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Contradicted",
             HEALTH_WEIGHTS["contested"],
             "Facts with an open review, other than a review of possible duplicates.",
-            "Resolve the review.",
+            "Say which of the facts that disagree is true.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
                 JOIN {_FACT} AS fact ON fact.id = side.id AND {ACTIVE}

@@ -124,7 +124,11 @@ if (dialog) {
     else if (event.target === dialog) dialog.close();
   });
   input.addEventListener("input", show);
-  found.addEventListener("htmx:afterSwap", () => choose(chosen));
+  found.addEventListener("htmx:afterSwap", () => {
+    // Guesses are of no use where a page has what was typed.
+    if (here.childElementCount && found.querySelector(".is-guess")) found.replaceChildren();
+    choose(chosen);
+  });
   dialog.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") choose(chosen + (event.key === "ArrowDown" ? 1 : -1));
     else if (event.key === "Enter" && event.target === input && items()[chosen]) items()[chosen].click();

@@ -66,6 +66,7 @@ INBOX_PARTS = (
     ("Mentions", "view=mentioned", ""),
     ("Opinion requests", "view=opinions", ""),
     ("Snoozed", "view=snoozed", ""),
+    ("Held back", "status=undecided", VIEW_REVIEW),
     ("Decided", "status=decided", ""),
 )
 _TYPES = {one.key.value: _memory_page(one) for one in memory_types.TYPE_PAGES.values()}
@@ -74,7 +75,7 @@ AREAS: tuple[Area, ...] = (
     Area(
         "Home",
         (
-            AreaPage("Today", "home", words="home dashboard"),
+            AreaPage("Home", "home", words="today dashboard overview"),
             AreaPage("Usage", "usage", VIEW_RUN, words="figures tokens cost charts"),
         ),
     ),

@@ -130,6 +130,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
 
     views = here[1].views if here and url_name in (name for _, name, _ in here[1].views) else ()
     parent = here[1] if here and here[1].name == PARENT_PAGES.get(url_name) else None
+    at = next((one for one in rail if one["active"]), None)
     return {
         "agent": {"slug": current.slug, "name": current.name} if current else None,
         "chosen": chosen.name if chosen else "",
@@ -155,6 +156,8 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         "parent": {"label": parent.label, "url": address(here[0], parent, current)}
         if here and parent and parent.name != "agent_identity" and (current or not here[0].of_agent)
         else None,
+        # Where the name of the page does not say it.
+        "area": at if at and here and not here[1].label.startswith(str(at["label"])) else None,
         # The phone's menu hides the rail.
         "waiting": waiting[reverse("inbox")],
     }

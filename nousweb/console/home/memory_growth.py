@@ -43,7 +43,7 @@ COUNTED_TYPES = (
     CountedType("censor", "Censors", Censor, "created_at", "memory.view_censor", "agent_censors", (
         ("off", "seg-8", Q(active=False)),
         ("warn", "seg-3", Q(severity="warn")),
-        ("block", "seg-4", Q()),
+        ("block", "seg-6", Q()),
     )),
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from context.feedback.figure_snapshots import HEALTH_BY_DAY
 from context.feedback.health_score import health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
+from memory.models import MemoryReview
 from nousweb.console.common import stacked_bar
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
@@ -129,6 +130,8 @@ def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
     return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
 
 
+DRAWN_EACH = 20
+"""Expectations that are drawn one by one; of more, only their shares."""
 STANDING = board_query(
     lambda sight: (
         for_visible_agents(ExpectationResult.objects.filter(is_current=True, expectation__active=True), sight)
@@ -142,6 +145,16 @@ STANDING = board_query(
         .values_list("hold", "of", "last", "slug", "slugs")
     )
 )  # fmt: skip
+HELD_BACK = board_query(
+    lambda sight: (
+        for_visible_agents(MemoryReview.objects.filter(status=MemoryReview.Status.UNDECIDED), sight)
+        .filter(persona__in=sight.personas)
+        .order_by()
+        .values_list(Value("held back"))
+        .annotate(number=Count("id"))
+        .values_list("number")
+    )
+)
 SCORES = board_query(
     lambda sight: (
         for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
@@ -159,11 +172,13 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         url = reverse("agent_expectations", args=[slug]) if slugs == 1 else reverse("agents")
         note = f"Last checked {clock_or_day(moment_read(last))}"
         parts = [("Hold", hold, "seg-2"), ("Do not hold", of - hold, "chart-failed")]
-        shares = stacked_bar(parts, width=1000, height=12)
+        each = [(label, 1, look) for label, number, look in parts for _ in range(number)]
+        shares = stacked_bar(each if of <= DRAWN_EACH else parts, width=1000, height=12)
         figures.append(Figure("Expectations", f"{hold:,}", f"of {of:,} hold", url=url, note=note, shares=shares))
     if len(scores) == 1:
         slug, kept = scores[0]
         days = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
+        today = clock.now().date()
         (first, before), *_ = drawn = [*days.items()]
         last, now = drawn[-1]
         note = f"Counted {last.day}\N{NO-BREAK SPACE}{last:%b}"
@@ -172,8 +187,13 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
             note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}"
         floor = min(80, min(score for _, score in drawn) // 10 * 10)
         url = reverse("agent_health", args=[slug])
-        points = [(f"{day.day} {day:%b}", score) for day, score in drawn] if len(drawn) >= LEAST_POINTS else ()
-        figures.append(Figure("Memory health", f"{now}", "of 100", points, floor=floor, url=url, note=note))
+        points = (
+            [("Today" if day == today else f"{day.day} {day:%b}", score) for day, score in drawn]
+            if len(drawn) >= LEAST_POINTS
+            else ()
+        )
+        of = "of 100" if last == today else f"of 100 on {last.day}\N{NO-BREAK SPACE}{last:%b}"
+        figures.append(Figure("Memory health", f"{now}", of, points, floor=floor, url=url, note=note))
     return figures
 
 

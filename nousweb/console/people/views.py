@@ -96,7 +96,7 @@ LIST = ListPage(
                 "Set up"
                 if person.has_second_factor
                 else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
-                or badge("Not set up", "warn" if role_of(person) in POWERFUL else "neutral")
+                or badge("Not set up", "neutral")
             ),
         ),
         Column("Last log-in", "last_login", "time"),

@@ -152,7 +152,6 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         for day in days
     ]
     marked = enumerate((one for one in points if one.mark), 1)
-    marks = "; ".join(f"{number}\N{NO-BREAK SPACE} {one.tick}: {one.mark}" for number, one in marked)
     first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
     missing = len(days) - len(drawn)
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
@@ -160,7 +159,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     line = replace(
         chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
-        parts=((f"Kinds of finding: {marks}.", "chart-mark"),) if marks else (),
+        parts=tuple((f"{number}\N{NO-BREAK SPACE} {one.tick}: {one.mark}", "chart-mark") for number, one in marked),
         note=" ".join(filter(None, (f"The axis begins at {base}." if base else "", gaps))),
     )
     said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
@@ -172,9 +171,7 @@ def _changed(before: DayHealth | None, now: DayHealth | None) -> str:
     if before is None or now is None or before.found is None or now.found is None:
         return ""
     verbs = (("began", now.found - before.found), ("ended", before.found - now.found))
-    return ", ".join(
-        f"{one.label.lower()} {verb}" for verb, keys in verbs for key, one in FINDINGS.items() if key in keys
-    )
+    return ", ".join(f"“{one.label}” {verb}" for verb, keys in verbs for key, one in FINDINGS.items() if key in keys)
 
 
 LIST = ListPage(
