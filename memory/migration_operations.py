@@ -37,13 +37,25 @@ def erasure_blanks(name: str) -> migrations.RunSQL:
 _DELETE = """
 DO $$
 DECLARE
-    source text := pg_get_functiondef('nous_erase_project(bigint, text, jsonb)'::regprocedure);
+    of_users constant regprocedure := 'nous_erase_user(bigint, text, jsonb)'::regprocedure;
+    called regprocedure;
+    source text;
+    before text;
+    after text;
 BEGIN
-    IF strpos(source, $text${delete}$text$) = 0 OR strpos(source, $text${listed}$text$) = 0 THEN
-        RAISE EXCEPTION 'nous_erase_project no longer says what it deletes';
-    END IF;
-    source := replace(source, $text${delete}$text$, $text${delete_after}$text$);
-    EXECUTE replace(source, $text${listed}$text$, $text${listed_after}$text$);
+    FOREACH called IN ARRAY ARRAY['nous_erase_project(bigint, text, jsonb)'::regprocedure, of_users] LOOP
+        source := pg_get_functiondef(called);
+        before := $text${delete}$text$;
+        after := $text${delete_after}$text$;
+        IF called = of_users THEN
+            before := replace(before, 'd.project = named', 'd.user_key = named');
+            after := replace(after, 'd.project = named', 'd.user_key = named');
+        END IF;
+        IF strpos(source, before) = 0 OR strpos(source, $text${listed}$text$) = 0 THEN
+            RAISE EXCEPTION '% no longer says what it deletes', called;
+        END IF;
+        EXECUTE replace(replace(source, before, after), $text${listed}$text$, $text${listed_after}$text$);
+    END LOOP;
 END $$;
 """
 _PROCEDURES = """
@@ -56,7 +68,8 @@ _LISTED = "a.object_type IN ('decision', "
 
 
 def project_erasure_deletes(name: str) -> migrations.RunSQL:
-    """Let the erasure of a project delete the rows of the model `name`, and blank the audit records about them.
+    """Let the erasures of a project and of a user delete the rows of the model `name`, and blank the audit records
+    about them.
 
     For every new model of memory that derives from `ProjectKeyFields`, after the table is made.
     """
