@@ -76,6 +76,3 @@ class EpisodeEvent(AgentRow):
     class Meta:
         ordering = ["event_id"]
         constraints = [models.UniqueConstraint(fields=["episode", "event"], name="event_once_in_episode")]
-
-    def __str__(self) -> str:
-        return f"{self.event_id} in {self.episode_id}"

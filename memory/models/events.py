@@ -44,9 +44,6 @@ class EventSequence(AgentRow):
     persona = models.CharField(max_length=20, choices=Persona)
     last = models.BigIntegerField()
 
-    def __str__(self) -> str:
-        return f"{self.persona}: {self.last}"
-
 
 class Event(ProjectKeyFields):
     """One thing that happened (idetic memory). Append-only in the database.
@@ -135,9 +132,6 @@ class LongTermEntry(OriginFields):
             # The few quarantined events: every read of the log excludes them by this index.
             models.Index(fields=["agent", "event"], condition=Q(quarantined=True), name="quarantined_events"),
         ]
-
-    def __str__(self) -> str:
-        return self.text[:80]
 
 
 class LoopSummaryQuerySet(models.QuerySet["LoopSummary"]):

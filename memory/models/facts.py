@@ -292,9 +292,6 @@ class FactChange(AgentRow, AuthorFields):
             models.Index(fields=["at"], condition=Q(before__has_key="category"), name="fact_refiled"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.get_action_display()}: {self.fact}"
-
 
 class Relation(enum.StrEnum):
     """The relation of a new fact to an old one. Update is first, because a judge overuses "contradiction" otherwise."""

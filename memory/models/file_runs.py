@@ -137,6 +137,3 @@ class ImportedMemory(AgentRow):
             models.UniqueConstraint(fields=["agent", "persona", "system", "key"], name="one_import_per_source_id")
         ]
         indexes = [models.Index(fields=["agent", "item_type", "item_id"], name="import_of_item")]
-
-    def __str__(self) -> str:
-        return f"{self.system} {self.source_id}"

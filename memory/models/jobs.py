@@ -118,6 +118,3 @@ class JudgeCall(AgentRow):
             models.Index(fields=["-created_at"]),
             models.Index(fields=["agent", "persona", "-created_at"]),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.get_task_display()} {self.pk}"

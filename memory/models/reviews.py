@@ -190,6 +190,3 @@ class Screening(AuthorFields):
 
     class Meta:
         ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"Screening {self.pk}"

@@ -71,9 +71,6 @@ class SearchItem(ProjectKeyFields):
     class Meta:
         db_table = "memory_searchitem"
 
-    def __str__(self) -> str:
-        return f"{self.item_type} {self.item_id}"
-
 
 class SearchPassage(AgentRow):
     """A passage of a long text, from the character `begins` to before `ends`, with the vector of `model`.
@@ -95,9 +92,6 @@ class SearchPassage(AgentRow):
     class Meta:
         db_table = "memory_searchpassage"
 
-    def __str__(self) -> str:
-        return f"{self.row_id}/{self.place}"
-
 
 class SearchLanguage(AgentRow):
     """By which dictionary of PostgreSQL the words of an agent are read; English for an agent without a row.
@@ -112,9 +106,6 @@ class SearchLanguage(AgentRow):
     detected = models.CharField(max_length=10, blank=True)
     looked_at = models.PositiveIntegerField(default=0)
     since = models.DateTimeField(default=clock.now)
-
-    def __str__(self) -> str:
-        return self.dictionary
 
 
 class EmbeddingModel(models.Model):
@@ -153,6 +144,3 @@ class SearchStatistics(AgentRow):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["agent", "persona"], name="one_count_per_collection")]
-
-    def __str__(self) -> str:
-        return f"{self.items} items"

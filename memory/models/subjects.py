@@ -141,9 +141,6 @@ class SubjectChange(PersonaRow, AuthorFields):
         ordering = ["-at", "-id"]
         indexes = [models.Index(fields=["agent", "subject", "-at"], name="subject_change_listed")]
 
-    def __str__(self) -> str:
-        return self.summary[:200]
-
 
 class Attribute(PersonaRow):
     """How many values an attribute of the facts of one persona has at a time, as a person decided.
