@@ -1,7 +1,5 @@
 """What may be an event. Validate an event before it is recorded; each error names the place of the rejected value."""
 
-import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +8,16 @@ from typing import Any
 
 from identity.models import Persona
 from memory.models import Event, EventKind, Trust, key_check
-from nousweb.lib import Invalid, choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
+from nousweb.lib import (
+    Invalid,
+    choice_check,
+    depth_check,
+    is_blank,
+    json_check,
+    moment_check,
+    unstorable_reason,
+    word_check,
+)
 from nousweb.lib.constrained_types import EVERYBODY
 
 KIND_PERSONAS: dict[str, tuple[str, ...]] = {
@@ -150,21 +157,8 @@ def metadata_check(field: str, metadata: Any) -> dict[str, Any]:
         raise Invalid(f"{field} must be an object.", field=field)
     if not metadata:
         return metadata
-    pending: list[tuple[Any, int]] = [(metadata, 1)]
-    while pending:
-        value, depth = pending.pop()
-        if isinstance(value, dict | list):
-            if depth > MAX_METADATA_DEPTH:
-                raise Invalid(f"{field} is nested at most {MAX_METADATA_DEPTH} deep.", field=field)
-            pending.extend((inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise Invalid(f"{field} contains a number that is not valid in JSON: {value}.", field=field)
-    if reason := first_unstorable(metadata):
-        raise Invalid(reason, field=field)
-    try:
-        size = len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode())
-    except (TypeError, ValueError) as error:
-        raise Invalid(f"{field} is not valid JSON.", field=field) from error
+    depth_check(field, metadata, MAX_METADATA_DEPTH)
+    size = len(json_check(field, metadata).encode())
     if size > MAX_METADATA_BYTES:
         raise Invalid(f"{field} takes at most {MAX_METADATA_BYTES:,} bytes as JSON; this takes {size:,}.", field=field)
     return metadata

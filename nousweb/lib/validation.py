@@ -97,11 +97,11 @@ def texts_check(field: str, values: Sequence[str], *, count: int, limit: int) ->
 
 
 def json_check(field: str, value: Any) -> str:
-    """A value as JSON that the database stores, the members of objects in one order."""
+    """A value as compact JSON that the database stores, the members of objects in one order."""
     if why := first_unstorable(value):
         raise Invalid(why, field=field)
     try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(
             f"{field} contains values that are not valid JSON, such as NaN, or is nested too deeply.", field=field
