@@ -40,7 +40,7 @@ def activity_record(job: Job) -> bool:
     told: Draft = {"handler": job.handler, "subject_type": job.subject_type, "subject_id": job.subject_id}
     done: Draft = {
         "key": _key(job),
-        "content": _said(job),
+        "content": f"{job.handler}: {_words(job.result) or 'nothing to do'}.",
         "metadata": {**told, "result": job.result, "tokens": job.tokens},
     }
     if job.handler in DREAM:
@@ -103,10 +103,6 @@ def _dream_summary(job: Job, day: str, *, parts: int) -> dict[str, str] | None:
 def _key(job: Job) -> str:
     """One for each time that the job was queued: what is run again has something new to tell."""
     return f"{job.key[: MAX_KEY_CHARACTERS - 50]}:{job.queued_at:%Y%m%dT%H%M%S%f}"
-
-
-def _said(job: Job) -> str:
-    return f"{job.handler}: {_words(job.result) or 'nothing to do'}."
 
 
 def _words(value: Any) -> str:

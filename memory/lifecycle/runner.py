@@ -96,7 +96,8 @@ def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | No
         with transaction.atomic(), agent_lock_shared(job.agent_id) as erasures:
             if erasures != job.agent.erasures:
                 return None
-            if not _still_ours(job):
+            # Locked until the transaction ends, unless another worker has taken the job over.
+            if _held(job).select_for_update().first() is None:
                 return False
             job.result = handler.apply(job, prepared)
             _finish(job, Status.DONE, began)
@@ -249,11 +250,6 @@ def _renew(job: Job) -> None:
 
 def _held(job: Job) -> QuerySet[Job]:
     return Job.objects.filter(pk=job.pk, status=Status.RUNNING, attempts=job.attempts, started_at=job.started_at)
-
-
-def _still_ours(job: Job) -> bool:
-    """Whether no other worker has taken the job over; locked until the transaction ends."""
-    return _held(job).select_for_update().first() is not None
 
 
 def _finish(job: Job, status: Status, began: float, error: str = "") -> None:

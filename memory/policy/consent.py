@@ -62,7 +62,9 @@ class ConsentRule:
 
     def fits(self, memory: NewMemory) -> bool:
         """Whether this is one of these memories."""
-        if self.confirmed_by_import(memory) or any(
+        # A person has consented already, by an import, to what such a rule asks about.
+        confirmed = memory.confirmed and (self.instructs or self.trust == UNTRUSTED_WORDS)
+        if confirmed or any(
             wanted and wanted != value
             for wanted, value in ((self.writer, memory.writer), (self.project, memory.project))
         ):
@@ -71,10 +73,6 @@ class ConsentRule:
         classes = UNTRUSTED if self.trust == UNTRUSTED_WORDS else (self.trust or memory.trust,)
         fits = memory.category in categories and memory.trust in classes
         return fits and (not self.instructs or memory.instructs())
-
-    def confirmed_by_import(self, memory: NewMemory) -> bool:
-        """Whether a person has consented already, by an import, to what this rule asks about."""
-        return memory.confirmed and (self.instructs or self.trust == UNTRUSTED_WORDS)
 
     def as_json(self) -> dict[str, Any]:
         """The fields that are set."""

@@ -172,10 +172,6 @@ def _of_subject(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fac
     return queryset.filter(Exists(named))
 
 
-def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
-    return queryset.order_by(*SORTS[value][1])
-
-
 class FactFilter(KeyedFilter):
     """The filter of an agent's facts. Retired facts and facts that are not valid are shown only on request."""
 
@@ -187,7 +183,7 @@ class FactFilter(KeyedFilter):
     tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     subject = django_filters.CharFilter(method=_of_subject, label="Subject")
     sort = django_filters.ChoiceFilter(
-        method=_sorted,
+        method=lambda queryset, name, value: queryset.order_by(*SORTS[value][1]),
         choices=[(name, label) for name, (label, _) in SORTS.items()],
         empty_label=None,
         label="Order",
@@ -238,10 +234,6 @@ SUBJECT_SORTS = {
 }
 
 
-def _subjects_sorted(queryset: QuerySet[Subject], name: str, value: str) -> QuerySet[Subject]:
-    return queryset.order_by(*SUBJECT_SORTS[value][1])
-
-
 class SubjectFilter(MemoryFilter):
     """The filter of subjects, which have the number of their facts and when the newest was learned (`newest_at`)."""
 
@@ -249,7 +241,7 @@ class SubjectFilter(MemoryFilter):
     q = django_filters.CharFilter(method=_subject_words, label="Search")
     kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
     sort = django_filters.ChoiceFilter(
-        method=_subjects_sorted,
+        method=lambda queryset, name, value: queryset.order_by(*SUBJECT_SORTS[value][1]),
         choices=[(name, label) for name, (label, _) in SUBJECT_SORTS.items()],
         empty_label=None,
         label="Order",

@@ -80,7 +80,7 @@ def read_locomo(source: Source) -> Iterator[Turn]:
 
     The first speaker's turns are input, the second's output.
     """
-    samples = _json(source.path)
+    samples = _parse(source.path.read_bytes(), source.path.name)
     chosen = source.chosen(samples if isinstance(samples, list) else [samples])
     for done, (number, sample) in enumerate(chosen):
         name = text_get(sample, "sample_id", f"conversation {number}", default=f"conversation-{number}")
@@ -258,10 +258,6 @@ def _turn(
 def _named(message: dict[str, Any]) -> dict[str, Any]:
     name = message.get("name")
     return {"speaker": name} if isinstance(name, str) and name else {}
-
-
-def _json(path: Path) -> Any:
-    return _parse(path.read_bytes(), path.name)
 
 
 def _json_or_lines(path: Path) -> Any:

@@ -19,6 +19,9 @@ MAX_LEAD = timedelta(minutes=10)
 OF_THE_WORLD = frozenset({"valid_from", "valid_until", "expires_at", "ts", "started_at", "ended_at"})
 """Moments that may lie ahead, or are not of the machine that wrote them; all others tell what has happened."""
 
+CONTENT = frozenset({"content", "description", "pattern", "name", "text"})
+"""Columns that must not be empty; the others are names that the product itself gives."""
+
 WORKING_TEXTS = {"items": ("id", "type", "text"), "open_threads": ("id", "text")}
 """What each entry of a working memory has as text, by column."""
 
@@ -41,17 +44,13 @@ def column_value(number: int, column: Any, value: Any) -> Any:
                 raise ValidationError("is missing")
             return None
         value = _typed(column, value)
-        if column.choices and value not in _choices(column):
+        if column.choices and value not in (*dict(column.flatchoices), *([""] if column.blank else [])):
             raise ValidationError("is none of its choices")
         column.run_validators(value)
     except (ValidationError, ValueError, TypeError, OverflowError) as error:
         why = error.messages[0] if isinstance(error, ValidationError) else str(error)
         raise BadLine(number, f"{column.attname}: {why}"[:300]) from error
     return value
-
-
-def _choices(column: Any) -> set[Any]:
-    return {choice for choice, _ in column.flatchoices} | ({""} if column.blank else set())
 
 
 def is_uuid(text: str) -> bool:
@@ -77,7 +76,7 @@ def _typed(column: Any, value: Any) -> Any:
         case models.CharField() | models.TextField():
             if not isinstance(value, str):
                 raise ValidationError("is text")
-            if not column.blank and is_blank(value) and _says_something(column):
+            if not column.blank and is_blank(value) and column.name in CONTENT:
                 raise ValidationError("must not be empty")
         case models.UUIDField():
             if not isinstance(value, str) or not is_uuid(value):
@@ -98,11 +97,6 @@ def _typed(column: Any, value: Any) -> Any:
         case _:
             return column.to_python(value)
     return value
-
-
-def _says_something(column: Any) -> bool:
-    """Whether the column is content, which must not be empty, and no name that the product itself gives."""
-    return bool(column.name in ("content", "description", "pattern", "name", "text"))
 
 
 def _moment(column: models.DateTimeField | None, value: Any) -> datetime:

@@ -40,10 +40,6 @@ def _shortened(summary: str, ended_at: datetime | None) -> str:
     return " ".join(parts[:words]) + " …" if words and len(parts) > words else summary
 
 
-def _episode_text(episode: Episode) -> str:
-    return lines(episode.title, episode.summary or episode.detail)
-
-
 def _episode_undo_change(episode: Episode, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
     added = after.get("characters_added") if action == "episode.append" else None
     if not isinstance(added, int) or added <= 0:
@@ -63,7 +59,7 @@ EPISODE = MemoryType(
     ItemType.EPISODE,
     Episode,
     _episode_entry,
-    _episode_text,
+    lambda episode: lines(episode.title, episode.summary or episode.detail),
     text_sql="concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
     words=("title", "detail", "summary", "lessons", "participants", "tags"),
     about=("title", "outcome", "lessons", "started_at", "ended_at"),

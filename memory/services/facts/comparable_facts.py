@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Model, Q
 
-from identity.models import Agent
 from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject, names_subject, subjects_clash
@@ -326,7 +325,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
     Facts in a narrower scope are found by words and subject only, and have limits of their own, so that facts of many
     projects do not displace candidates in the scope of `fact`.
     """
-    table, comparable = search_table(fact.agent, fact.persona), _ended_sql(fact, SearchItem)
+    table, comparable = search_table(fact.persona), _ended_sql(fact, SearchItem)
     cosine, nearest = "NULL::double precision", ""
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
@@ -380,7 +379,6 @@ SELECT item_id, {cosine} FROM {table} WHERE {agent} = %(agent)s AND id IN ({near
     return {UUID(item_id): float(similarity or 0.0) for item_id, similarity in sql_rows(statement, values)}
 
 
-def search_table(agent: Agent, persona: str) -> str:
+def search_table(persona: str) -> str:
     """The search index table of a persona."""
-    tables = VIEWS[persona].search_tables
-    return next(table for table in tables if table.endswith(f"_{persona}"))
+    return next(table for table in VIEWS[persona].search_tables if table.endswith(f"_{persona}"))

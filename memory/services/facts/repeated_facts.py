@@ -122,7 +122,7 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
         f" ORDER BY invalidated_at DESC LIMIT {LATEST})"
     ]
     if vector is not None:
-        table = search_table(fact.agent, fact.persona)
+        table = search_table(fact.persona)
         size = f"halfvec({len(vector.numbers)})"
         distance = f"item.embedding::{size} <#> %(vector)s::{size}"
         values |= {"vector": vector.literal, "model": vector.model}

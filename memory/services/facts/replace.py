@@ -72,9 +72,8 @@ def fact_replace(
             pending_review_check(old)
     if new is None:
         learned = _replacement_learn(old, dict(fields or {}), by)
-        if learned.waits:
-            return Replacement("queued", old, learned.fact, learned.review)
-        if _has_cross_subject_review(learned):
+        # Nothing was learned where a review asks whether the sentence is true of two subjects.
+        if learned.waits or any(review.kind == MemoryReview.Kind.REPEATED for review in learned.reviews):
             return Replacement("queued", old, learned.fact, learned.review)
         new = learned.fact
     if by.is_person or not old.endorsed or not old.active:
@@ -106,11 +105,6 @@ def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Lear
             fact=str(learned.fact.pk),
         )
     return learned
-
-
-def _has_cross_subject_review(learned: LearnResult) -> bool:
-    """Whether nothing was learned, because a review asks whether the sentence is true of two subjects."""
-    return any(review.kind == MemoryReview.Kind.REPEATED for review in learned.reviews)
 
 
 def _open_replacement_review(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:

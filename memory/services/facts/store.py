@@ -42,7 +42,17 @@ def fact_store(fact: Fact, vector: Vector | None, *, by: Principal, unjudged: bo
     fact_change_record(fact, FactChange.Action.STORED, by)
     index_put([entry_of(fact)], notify=vector is None)
     if vector is not None:
-        _vector_put(fact, vector)
+        # So the next fact finds this one by meaning.
+        sql_change(
+            _VECTOR_PUT.format(table=search_table(fact.persona)),
+            {
+                "agent": fact.agent_id,
+                "item_id": str(fact.pk),
+                "text": fact.content,
+                "vector": vector.literal,
+                "model": vector.model,
+            },
+        )
     if vector is None or unjudged:
         job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
     fact_store_audit(fact, by)
@@ -52,20 +62,6 @@ def fact_store_audit(fact: Fact, by: Principal) -> None:
     """Write a newly stored fact to the audit trail."""
     after = {"content": fact.content, "subject": fact.subject, "category": fact.category, **carried_keys(fact)}
     audit_record(by=by, action="fact.store", target=fact, agent=fact.agent, after=after)
-
-
-def _vector_put(fact: Fact, vector: Vector) -> None:
-    """Store a known vector in the search index, so that the next fact finds this one by meaning."""
-    sql_change(
-        _VECTOR_PUT.format(table=search_table(fact.agent, fact.persona)),
-        {
-            "agent": fact.agent_id,
-            "item_id": str(fact.pk),
-            "text": fact.content,
-            "vector": vector.literal,
-            "model": vector.model,
-        },
-    )
 
 
 FACT_FIELDS = (

@@ -185,7 +185,7 @@ def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], 
                 done += len(batch)
                 if progress:
                     progress(done, total)
-        deleted += _delete_orphans(one)
+        deleted += sql_change(_ORPHANS, {"agent": one.pk})
     if requeue_stale_embeddings():
         message_send("memory.tasks.embed_pending")
     return {"written": done, "deleted": deleted}
@@ -212,10 +212,6 @@ _ORPHANS = f"""
 DELETE FROM memory_searchitem AS item WHERE agent_id = %(agent)s
 AND NOT EXISTS (SELECT 1 FROM ({_KEYS}) AS held WHERE held.type = item.item_type AND held.id = item.item_id)
 """  # noqa: S608
-
-
-def _delete_orphans(agent: Agent) -> int:
-    return sql_change(_ORPHANS, {"agent": agent.pk})
 
 
 MANY_EMBEDDED = 1_000

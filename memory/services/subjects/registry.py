@@ -7,7 +7,7 @@ same as a registered one becomes an alias of that subject; one that may mean the
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -51,13 +51,6 @@ ORDER BY alias.created_at, alias.id
 """  # noqa: S608  (columns of a model)
 
 
-class SubjectAliasMatch(NamedTuple):
-    """A subject with one of its aliases."""
-
-    subject: Subject
-    spelling: str
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A subject that may be the same as another one: with its most similar alias, and why."""
@@ -85,28 +78,16 @@ def similar_subjects(subject: Subject, spelling: str) -> list[Candidate]:
         "subject": subject.pk,
         "blocks": list(blocks_wanted(subject.agent_id, subject.persona, spelling)),
     }
-    rows = []
+    best: dict[UUID, Candidate] = {}
     for alias_spelling, *values in sql_rows(_SHARING.format(agent=agent_unindexed()), asked):
         similar = Subject.from_db(connection.alias, _COLUMNS, values)
         similar.agent = subject.agent
-        rows.append(SubjectAliasMatch(similar, alias_spelling))
-    return _likeliest(subject, spelling, rows)[:MAX_REVIEWS_PER_SUBJECT]
-
-
-def _likeliest(subject: Subject, spelling: str, rows: Iterable[SubjectAliasMatch]) -> list[Candidate]:
-    best: dict[UUID, Candidate] = {}
-    for row in rows:
-        score = likeness(spelling, row.spelling)
-        if score is None or _kinds_differ(subject, row.subject):
-            continue
-        key = row.subject.pk
-        if key not in best or score.score > best[key].likeness.score:
-            best[key] = Candidate(row.subject, row.spelling, score)
-    return sorted(best.values(), key=lambda each: (-each.likeness.score, each.subject.created_at, each.spelling))
-
-
-def _kinds_differ(one: Subject, other: Subject) -> bool:
-    return Subject.Kind.OTHER not in (one.kind, other.kind) and one.kind != other.kind
+        kinds_differ = Subject.Kind.OTHER not in (subject.kind, similar.kind) and subject.kind != similar.kind
+        score = None if kinds_differ else likeness(spelling, alias_spelling)
+        if score and (similar.pk not in best or score.score > best[similar.pk].likeness.score):
+            best[similar.pk] = Candidate(similar, alias_spelling, score)
+    ranked = sorted(best.values(), key=lambda each: (-each.likeness.score, each.subject.created_at, each.spelling))
+    return ranked[:MAX_REVIEWS_PER_SUBJECT]
 
 
 def open_subject_review(
@@ -247,10 +228,9 @@ def subjects_lock(subject: Subject, *others: Subject, by: Principal) -> list[Sub
     return [found[key] for key in keys]
 
 
-def aliases_of(subject: Subject, keys: Collection[UUID] | None = None) -> list[SubjectAlias]:
-    """The spellings of a subject, the oldest first; only those in `keys`, if given."""
-    rows = SubjectAlias.objects.filter(agent=subject.agent_id, subject=subject)
-    return list(rows if keys is None else rows.filter(pk__in=keys))
+def aliases_of(subject: Subject) -> list[SubjectAlias]:
+    """The spellings of a subject, the oldest first."""
+    return list(SubjectAlias.objects.filter(agent=subject.agent_id, subject=subject))
 
 
 Action = SubjectChange.Action
