@@ -18,12 +18,14 @@ from identity.models import Agent, ChangeProposal, DemoTour, IdentityVersion
 from identity.principal import Principal
 from memory.models import Censor, Decision, Episode, Event, Fact, LongTermEntry, LoopSummary, Procedure, SearchItem
 from nousweb.console.common.demo_tour import tour_panel
-from nousweb.demo.demo_access import demo_info
+from nousweb.demo.demo_access import LOGINS, demo_info
 from tests.product import PROJECT
 
 
 @pytest.mark.django_db
-def test_demo_has_a_history_of_every_store_and_both_personas(capsys, client):
+def test_demo_has_a_history_of_every_store_and_both_personas(client, settings, tmp_path):
+    """With four eyes too, which are off while it is loaded: its story is of one person in each role."""
+    settings.DATA_DIR, settings.FOUR_EYES = tmp_path, True
     call_command("loaddemo")
     agent = Agent.objects.get()
     assert IdentityVersion.objects.filter(restores__isnull=False).exists()
@@ -45,6 +47,11 @@ def test_demo_has_a_history_of_every_store_and_both_personas(capsys, client):
     assert {expectation.results.get(is_current=True).state for expectation in agent.expectations.all()} == {"passed"}
     # The first line says which log-in to use.
     assert re.match(r"  Log in, first as reviewer\n    reviewer +\S+ +reviewer\n", info)
+    words = dict(line.split()[:2] for line in info.splitlines() if len(line.split()) == 3)
+    assert len({words[name] for name, _ in LOGINS}) == len(LOGINS)
+    for name, _ in LOGINS:
+        person = User.objects.get(username=name)
+        assert [other for other, _ in LOGINS if person.check_password(words[other])] == [name]
     # Its people are guided, and nothing of the story counts as theirs.
     for tour in DemoTour.objects.select_related("person"):
         shown = tour_panel(Principal.of_user(tour.person), [agent], RequestFactory().get("/"))

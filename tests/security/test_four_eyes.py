@@ -13,8 +13,6 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.tokens import token_create
 from identity.services.versions import agent_lock, version_activate, version_current
-from nousweb.demo.demo_access import LOGINS, demo_check, demo_info
-from nousweb.demo.demo_loader import demo_load
 from nousweb.lib.errors import Conflict, NotAllowed
 from tests.http import ApiClient, signed_in
 
@@ -183,18 +181,3 @@ def test_demo_is_refused_in_production(db: None, settings: Any, command: tuple[s
     with pytest.raises(CommandError, match="not for production"):
         call_command(*command)
     assert not User.objects.exists()
-
-
-def test_demo_logins_have_passwords_of_their_own(db: None, settings: Any, tmp_path: Any) -> None:
-    settings.DATA_DIR, settings.FOUR_EYES = tmp_path, True
-    demo_check()
-    demo_load()
-    info = demo_info()
-    assert info is not None
-    words = {
-        line.split()[0]: line.split()[1] for line in info.splitlines() if line.split()[:1] and len(line.split()) == 3
-    }
-    assert len({words[name] for name, _ in LOGINS}) == len(LOGINS)
-    for name, _ in LOGINS:
-        for other, _ in LOGINS:
-            assert User.objects.get(username=name).check_password(words[other]) == (name == other)
