@@ -106,7 +106,7 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
 
 def test_the_first_page_offers_what_the_agent_was_asked_last(ledger: Agent, bob: User, model: JudgeServer) -> None:
     client = browser(bob)
-    assert "Questions that it was asked lately" not in client.get(URL).content.decode()
+    assert "Recent questions" not in client.get(URL).content.decode()
     for asked in (ASKED, "x" * 200, "Is <b>it</b> late?", ASKED):
         make_run(ledger, Principal.of_user(bob), asked)
     page = client.get(URL)

@@ -297,7 +297,7 @@ def test_memory_is_pinned_on_its_page_which_leads_back_to_the_preview(ada, ledge
     assert f'href="{own}?back=' in text(client.get(preview))
     page = text(client.get(f"{own}?back={quote(back)}"))
     assert f'href="{preview.replace("&", "&amp;")}"' in page
-    assert "It is included when it fits the question" in page
+    assert "Prompts include it when it fits the question" in page
     pin = f"/agents/ada/context/items/fact/{ledger.pk}/?back={quote(back)}"
     assert client.get(pin)["Location"].startswith(f"{own}?back=")
     answer = client.post(pin, {"action": "pin"}, follow=True)
@@ -319,7 +319,7 @@ def test_memory_is_pinned_on_its_page_which_leads_back_to_the_preview(ada, ledge
 
 def test_memory_page_offers_viewers_no_pin(ada, ledger, alice):
     page = text(browser(alice).get(ledger.get_absolute_url()))
-    assert "It is included when it fits the question" in page
+    assert "Prompts include it when it fits the question" in page
     assert 'value="pin"' not in page
     assert "Add an expectation" not in page
     for action in ("pin", "unpin"):
