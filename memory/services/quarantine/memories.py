@@ -325,6 +325,9 @@ def event_text(event: Event) -> str:
 TRUSTED = "trusted"
 """Marks an item or an open thread that a person wrote or allowed."""
 
+WORKING_PARTS = {"item": "items", "thread": "open_threads", "task": "task", "frame": "frame"}
+"""The fields of a working memory by the part that a quarantined text is of."""
+
 Entry = dict[str, Any]
 
 
@@ -380,15 +383,9 @@ def release_working_text(agent_id: int, key: str) -> bool:
         return False
     working.quarantined_entries = [other for other in working.quarantined_entries if other["id"] != entry["id"]]
     released = {**{name: value for name, value in entry.items() if name != "part"}, TRUSTED: True}
-    if entry["part"] == "item":
-        working.items = [*working.items, released]
-    elif entry["part"] == "thread":
-        working.open_threads = [*working.open_threads, released]
-    elif entry["part"] == "frame":
-        working.frame = entry["text"]
-    else:
-        working.task = entry["text"]
-    working.save(update_fields=["quarantined_entries", "items", "open_threads", "task", "frame"])
+    held = getattr(working, WORKING_PARTS[entry["part"]])
+    setattr(working, WORKING_PARTS[entry["part"]], [*held, released] if isinstance(held, list) else entry["text"])
+    working.save(update_fields=["quarantined_entries", *WORKING_PARTS.values()])
     return True
 
 
@@ -398,20 +395,14 @@ def quarantine_working_text(agent_id: int, key: str) -> None:
     if working is None or quarantined is not None:
         return
     name = key.partition(":")[2]
-    for part, entries in (("item", working.items), ("thread", working.open_threads)):
-        for entry in entries:
-            if entry["id"] == name:
-                working.quarantined_entries = [*working.quarantined_entries, {**entry, "part": part}]
-    for part in ("task", "frame"):
-        if name == part and getattr(working, part):
-            working.quarantined_entries = [
-                *working.quarantined_entries,
-                {"id": part, "text": getattr(working, part), "part": part},
-            ]
-            setattr(working, part, "")
-    working.items = [entry for entry in working.items if entry["id"] != name]
-    working.open_threads = [entry for entry in working.open_threads if entry["id"] != name]
-    working.save(update_fields=["quarantined_entries", "items", "open_threads", "task", "frame"])
+    for part, attribute in WORKING_PARTS.items():
+        held = getattr(working, attribute)
+        entries = held if isinstance(held, list) else [{"id": part, "text": held}] if held else []
+        if found := [{**entry, "part": part} for entry in entries if entry["id"] == name]:
+            working.quarantined_entries = [*working.quarantined_entries, *found]
+            kept = [entry for entry in entries if entry["id"] != name]
+            setattr(working, attribute, kept if isinstance(held, list) else "")
+    working.save(update_fields=["quarantined_entries", *WORKING_PARTS.values()])
 
 
 def _quarantined_entry(agent_id: int, key: str) -> tuple[WorkingMemory | None, Entry | None]:

@@ -84,7 +84,7 @@ def screening_continue(*, seconds: float = WORK_SECONDS) -> int:
     if run.status == Status.WAITING or run.rules != RULES_NAME:
         run.status, run.started_at, run.rules, run.place = Status.RUNNING, now, RULES_NAME, []
         run.checked, run.quarantined, run.total = 0, 0, sum(rows.count() for rows in _texts().values())
-    begun, end, more = run.checked, time.monotonic() + seconds, True
+    begun, end = run.checked, time.monotonic() + seconds
     for kind, batch in _batches(run.place):
         run.quarantined += sum(_screen(kind, row) for row in batch)
         run.checked += len(batch)
@@ -93,10 +93,8 @@ def screening_continue(*, seconds: float = WORK_SECONDS) -> int:
         if time.monotonic() > end:
             break
     else:
-        more = False
-    run.worked_at = None
-    if not more:
         _end(run)
+    run.worked_at = None
     run.save()
     return run.checked - begun
 

@@ -4,8 +4,10 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Model
 
 from identity.principal import Principal
@@ -24,6 +26,7 @@ from memory.models import (
     Trust,
     WorkingMemory,
 )
+from memory.persona import PersonaMemory
 from memory.services.facts.changes import fact_change_record
 from memory.services.memory_write import plain
 from memory.services.quarantine.memories import (
@@ -166,6 +169,35 @@ def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
     )
     key = f"fact_check:{fact.pk}:{clock.now():%Y%m%dT%H%M%S%f}"
     job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact, key=key)
+
+
+MAX_TRIED = 200
+
+
+@contextmanager
+def pending_used_in_dry_run(view: PersonaMemory) -> Iterator[None]:
+    """Context manager: use what waits for consent in this view, of the latest MAX_TRIED reviews, as if a person had
+    allowed it, in a transaction that is rolled back (dry run). Only this connection sees it. A search finds it by its
+    words alone."""
+    waiting = MemoryReview.objects.pending().filter(
+        agent=view.agent, persona__in=view.personas, kind=MemoryReview.Kind.NEW_MEMORY, details__codes=["consent"]
+    )
+    with transaction.atomic():
+        for items in waiting.order_by("-created_at").values_list("details__items", flat=True)[:MAX_TRIED]:
+            for kind, key in items:
+                if kind == "event":
+                    for entry in LongTermEntry.objects.select_related("event").filter(agent=view.agent, event=int(key)):
+                        entry.origin, entry.quarantined = Trust.PERSON.value, False
+                        entry.save(update_fields=["origin", "quarantined"])
+                        index_put([entry_of(entry)])
+                elif row := QUARANTINE_MODELS[kind]._default_manager.filter(agent=view.agent, pk=key).first():
+                    row.origin = Trust.PERSON.value  # type: ignore[attr-defined]
+                    row.save(update_fields=["origin"])
+                    put_to_use(row)
+        try:
+            yield
+        finally:
+            transaction.set_rollback(True)
 
 
 def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:

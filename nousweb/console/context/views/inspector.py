@@ -24,7 +24,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.persona import PersonaMemory, persona_memory
 from memory.search.memory_loader import memories_load
-from memory.services.quarantine.dry_run import pending_used_in_dry_run
+from memory.services.reviews.quarantine_resolution import pending_used_in_dry_run
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     FORM,
