@@ -97,12 +97,12 @@ def users_erase_post(request: HttpRequest, payload: EraseIn, agent: EveryAgent =
     Returns the receipts. Needs the scope `users:manage`. A token of the actor gets no numbers.
     """
     agents, by = _agents(request, agent)
-    told = len(personas_of(by)) > 1
-    items = []
-    for one in agents_of_user(agents, payload.user):
-        receipt = user_erase(agent=one, user=payload.user, by=by, reason=payload.reason)
-        items.append({"agent": one.slug, "rows": receipt.rows, "still_quoted": receipt.still_quoted})
-    if told:
-        return {"items": items}
+    receipts = {
+        one.slug: user_erase(agent=one, user=payload.user, by=by, reason=payload.reason)
+        for one in agents_of_user(agents, payload.user)
+    }
+    if len(personas_of(by)) > 1:
+        rows = [(slug, receipt.rows, receipt.still_quoted) for slug, receipt in receipts.items()]
+        return {"items": [{"agent": slug, "rows": gone, "still_quoted": left} for slug, gone, left in rows]}
     # Whether there was anything in the subconscious is not for the actor.
     return {"items": [{"agent": one.slug, "rows": {}, "still_quoted": {}} for one in agents]}

@@ -3,7 +3,7 @@
 Source: seed "Agentic Memory System", Derivation Pipelines.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -173,23 +173,25 @@ def derived_backfill() -> dict[str, int]:
     index that it adds wait for theirs as any other.
     """
     return {
-        "long_term": _heal_long_term(),
-        "index": _heal_index(),
+        "long_term": _healed(_heal_long_term),
+        "index": _healed(_heal_index),
         "loops": _heal_loops(),
         "summaries": summaries_heal(),
     }
 
 
-def _heal_long_term() -> int:
-    healed, last = 0, 0
-    while True:
-        with transaction.atomic():
-            missing = Event.objects.filter(long_term__isnull=True, pk__gt=last).order_by("pk")
-            events = list(missing[:BATCH])
-            long_term_store(events)
-        if not events:
-            return healed
-        healed, last = healed + len(events), events[-1].pk
+def _healed(heal: Callable[[int], list[int]]) -> int:
+    """Call `heal` with the last key that it healed until it heals none, each time in a transaction; how many it did."""
+    count, last = 0, 0
+    while keys := transaction.atomic(heal)(last):
+        count, last = count + len(keys), keys[-1]
+    return count
+
+
+def _heal_long_term(last: int) -> list[int]:
+    events = list(Event.objects.filter(long_term__isnull=True, pk__gt=last).order_by("pk")[:BATCH])
+    long_term_store(events)
+    return [event.pk for event in events]
 
 
 _UNINDEXED = """
@@ -202,16 +204,11 @@ ORDER BY entry.event_id LIMIT %s
 """
 
 
-def _heal_index() -> int:
-    healed, last = 0, 0
-    while True:
-        with transaction.atomic():
-            found = [row[0] for row in sql_rows(_UNINDEXED, [last, BATCH])]
-            entries = LongTermEntry.objects.select_related("event").filter(pk__in=found).order_by("pk")
-            index_put(entry_of(entry) for entry in entries)
-        if not found:
-            return healed
-        healed, last = healed + len(found), found[-1]
+def _heal_index(last: int) -> list[int]:
+    found = [row[0] for row in sql_rows(_UNINDEXED, [last, BATCH])]
+    entries = LongTermEntry.objects.select_related("event").filter(pk__in=found).order_by("pk")
+    index_put(entry_of(entry) for entry in entries)
+    return found
 
 
 _UNCOUNTED = """
