@@ -13,7 +13,7 @@ from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
-from memory.services.subjects.edit import subject_alias_add, subject_edit
+from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.http import browser
 
@@ -106,8 +106,10 @@ def test_user_is_one_and_takes_the_name_of_a_person(ada, actor, two, person):
     other = subject("the captain")
     subject_edit(subject=other, is_user=True, by=person)
     assert Subject.objects.get(is_user=True) == other
-    former = AuditEvent.objects.get(object_type="subject", object_id=str(tim.pk), before={"is_user": True})
-    assert (former.action, former.after) == ("subject.edit", {"is_user": False, "user": str(other.pk)})
+    entered = subject_create(agent=ada, name="Zoe", is_user=True, by=person)
+    for former, latter in ((tim, other), (other, entered)):
+        told = AuditEvent.objects.get(object_type="subject", object_id=str(former.pk), before={"is_user": True})
+        assert (told.action, told.after) == ("subject.edit", {"is_user": False, "user": str(latter.pk)})
 
 
 def test_user_who_would_be_it_no_more_is_named_beforehand(two, person, bob):

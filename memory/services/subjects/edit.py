@@ -54,8 +54,7 @@ def subject_edit(
     if not before:
         return subject
     if after.get("is_user"):
-        details["user"] = user_take(subject)
-        _user_replaced(subject, details["user"], by, reason)
+        details["user"] = _user_take(subject, by, reason)
     for field, value in after.items():
         setattr(subject, field, value)
     subject.save(update_fields=list(after))
@@ -95,20 +94,12 @@ def subject_alias_add(*, subject: Subject, spelling: str, by: Principal, reason:
     return alias
 
 
-def user_take(subject: Subject) -> str:
+def _user_take(subject: Subject, by: Principal, reason: str = "") -> str:
     """Make `subject` the user, and nobody else of its memory; returns the key of who was, or ""."""
     others = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
     was = others.exclude(pk=subject.pk).first()
     if was is not None:
         Subject.objects.filter(agent=subject.agent_id, pk=was.pk).update(is_user=False)
-    Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(is_user=True)
-    return str(was.pk) if was else ""
-
-
-def _user_replaced(subject: Subject, former: str, by: Principal, reason: str) -> None:
-    """Record of the former user, if there is one, that it is not the user any more."""
-    was = Subject.objects.filter(agent=subject.agent_id, pk=former).first() if former else None
-    if was is not None:
         audit_record(
             by=by,
             action="subject.edit",
@@ -118,6 +109,8 @@ def _user_replaced(subject: Subject, former: str, by: Principal, reason: str) ->
             after={"is_user": False, "user": str(subject.pk)},
             message=reason,
         )
+    Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(is_user=True)
+    return str(was.pk) if was else ""
 
 
 def _spelling_give(subject: Subject, spelling: str, details: dict[str, Any]) -> SubjectAlias:
@@ -181,6 +174,6 @@ def subject_create(
     alias_draft(subject, name, SubjectAlias.Origin.GIVEN).save(force_insert=True)
     subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was added.")
     if is_user or is_users(name):
-        user_take(subject)
+        _user_take(subject, by)
     subject_reviews_open(subject, name)
     return subject
