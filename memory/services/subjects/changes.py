@@ -16,13 +16,13 @@ from memory.policy import MAX_FACTS_OF_SPLIT, MAX_REMARK_CHARACTERS
 from memory.services.reviews.states import reviews_settle
 from memory.services.subjects.registry import (
     Action,
-    alias_draft,
+    alias_give,
     aliases_of,
     quoted,
     subject_change_record,
     subjects_lock,
 )
-from memory.subjects.spelling import is_users, key_of
+from memory.subjects.spelling import is_users
 from nousweb.lib import Conflict, Invalid, clock, existing, text_check, visible_text_check
 
 
@@ -147,7 +147,7 @@ def subject_split(
     details: dict[str, Any] = {"aliases": [str(alias.pk) for alias in moved], "facts": {}}
     SubjectAlias.objects.filter(agent=subject.agent_id, pk__in=[alias.pk for alias in moved]).update(subject=other)
     if name:
-        named = _named(other, moved, name, details)
+        named = alias_give(other, name, details)
         if chosen:
             details["facts"] = {str(fact.pk): str(fact.subject_alias_id) for fact in chosen}
             Fact.objects.filter(agent=subject.agent_id, pk__in=[fact.pk for fact in chosen]).update(subject_alias=named)
@@ -165,21 +165,6 @@ def subject_split(
         before={"subject": str(subject.pk), "name": subject.name},
         after={"other": str(other.pk), "name": other.name},
     )
-
-
-def _named(other: Subject, moved: list[SubjectAlias], name: str, details: dict[str, Any]) -> SubjectAlias:
-    """The spelling `name` of the new subject: a moved spelling, or a new one."""
-    key = key_of(name)
-    for alias in moved:
-        if alias.key == key:
-            return alias
-    taken = SubjectAlias.objects.filter(agent=other.agent_id, persona=other.persona, key=key).select_related("subject")
-    if (known := taken.first()) is not None:
-        raise Conflict(f"“{name}” is a spelling of “{known.subject.name}” already.", subject=str(known.subject_id))
-    made = alias_draft(other, name, SubjectAlias.Origin.GIVEN)
-    made.save(force_insert=True)
-    details["made"] = str(made.pk)
-    return made
 
 
 @agent_transaction(of="change")

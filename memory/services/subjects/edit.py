@@ -14,6 +14,7 @@ from memory.services.subjects.registry import (
     CHANGE,
     alias_draft,
     alias_find,
+    alias_give,
     subject_change_record,
     subject_reviews_open,
     subjects_lock,
@@ -44,7 +45,7 @@ def subject_edit(
     details: dict[str, Any] = {}
     if name is not None:
         given["name"] = visible_text_check("name", name, MAX_SPELLING_CHARACTERS, required=True)
-        _spelling_give(subject, given["name"], details)
+        alias_give(subject, given["name"], details)
     if kind is not None:
         given["kind"] = choice_check("kind", kind, Subject.Kind.values)
     if is_user is not None:
@@ -81,7 +82,7 @@ def subject_alias_add(*, subject: Subject, spelling: str, by: Principal, reason:
     spelling = visible_text_check("spelling", spelling, MAX_SPELLING_CHARACTERS, required=True)
     (subject,) = subjects_lock(subject, by=by)
     details: dict[str, Any] = {}
-    alias = _spelling_give(subject, spelling, details)
+    alias = alias_give(subject, spelling, details)
     if "made" in details:
         subject_change_record(
             subject,
@@ -111,25 +112,6 @@ def _user_take(subject: Subject, by: Principal, reason: str = "") -> str:
         )
     Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(is_user=True)
     return str(was.pk) if was else ""
-
-
-def _spelling_give(subject: Subject, spelling: str, details: dict[str, Any]) -> SubjectAlias:
-    key = key_of(spelling)
-    if not key:
-        raise Invalid("Enter a name with visible characters.", field="name")
-    rows = SubjectAlias.objects.filter(agent=subject.agent_id, persona=subject.persona, key=key)
-    known = rows.select_related("subject").first()
-    if known is not None and known.subject_id != subject.pk:
-        raise Conflict(
-            f"“{spelling}” is a spelling of “{known.subject.name}”: merge the two if they are the same subject.",
-            subject=str(known.subject_id),
-        )
-    if known is not None:
-        return known
-    alias = alias_draft(subject, spelling, SubjectAlias.Origin.GIVEN)
-    alias.save(force_insert=True)
-    details["made"] = str(alias.pk)
-    return alias
 
 
 def _summary_of(subject: Subject, before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.agent_languages import dictionary_of
 from memory.subjects.name_similarity import Likeness, blocks_offered, blocks_wanted, likeness
 from memory.subjects.spelling import is_users, key_of, meaning_of
-from nousweb.lib import Conflict, NotFound
+from nousweb.lib import Conflict, Invalid, NotFound
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 from nousweb.lib.transactions import sql_rows
 
@@ -200,6 +200,29 @@ def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin) ->
         dictionary=dictionary_of(subject.agent_id),
         blocks=blocks_offered(subject.agent_id, subject.persona, spelling),
     )
+
+
+def alias_give(subject: Subject, spelling: str, details: dict[str, Any]) -> SubjectAlias:
+    """The alias that a person gives a subject; a new one is named in `details` as "made".
+
+    Raises Invalid, or Conflict for that of another subject.
+    """
+    key = key_of(spelling)
+    if not key:
+        raise Invalid("Enter a name with visible characters.", field="name")
+    rows = SubjectAlias.objects.filter(agent=subject.agent_id, persona=subject.persona, key=key)
+    known = rows.select_related("subject").first()
+    if known is not None and known.subject_id != subject.pk:
+        raise Conflict(
+            f"“{spelling}” is a spelling of “{known.subject.name}”: merge the two if they are the same subject.",
+            subject=str(known.subject_id),
+        )
+    if known is not None:
+        return known
+    alias = alias_draft(subject, spelling, Origin.GIVEN)
+    alias.save(force_insert=True)
+    details["made"] = str(alias.pk)
+    return alias
 
 
 VIEW = "memory.view_fact"
