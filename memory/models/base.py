@@ -227,11 +227,6 @@ def ends_at(row: models.Model) -> datetime | None:
     return min(ends, default=None)
 
 
-def not_yet_valid_q(moment: datetime) -> Q:
-    """The condition that the valid time of a row begins after `moment`."""
-    return Q(valid_from__gt=moment)
-
-
 def valid_at_sql(model: type[models.Model], moment: str, alias: str = "") -> str:
     """`valid_at_q` in SQL, for the columns of `alias`; `moment` is an expression. "" if it holds of every row."""
     column = f"{alias}." if alias else ""

@@ -35,7 +35,6 @@ from memory.models import (
     Trust,
     Validity,
     expired_q,
-    not_yet_valid_q,
 )
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
@@ -156,7 +155,7 @@ def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]
     if value == Validity.EXPIRED:
         return queryset.filter(expired_q(Fact, clock.now()), active=True)
     if value == Validity.NOT_YET_VALID:
-        return queryset.filter(not_yet_valid_q(clock.now()), active=True)
+        return queryset.filter(valid_from__gt=clock.now(), active=True)
     if value == "superseded":
         return queryset.filter(superseded_by__isnull=False)
     if value == "wrong":

@@ -105,11 +105,10 @@ def decisions_link(*, episode: Episode, by: Principal) -> int:
         created_at__gte=episode.started_at,
         created_at__lte=episode.ended_at,
     )
-    linked = 0
-    for decision in during.select_for_update(of=("self",)).select_related("agent").order_by("pk")[:100]:
+    linked = during.select_for_update(of=("self",)).select_related("agent").order_by("pk")[:100]
+    for decision in linked:
         fields_change(decision, {"episode": episode, "origin": least_trusted((decision.origin, episode.trust))})
         audit_record(
             by=by, action="decision.link", target=decision, agent=decision.agent, after={"episode": str(episode.pk)}
         )
-        linked += 1
-    return linked
+    return len(linked)

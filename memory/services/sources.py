@@ -102,8 +102,16 @@ def _noted(
 def _mark(source: KnownSource) -> int:
     """Mark what rests on another digest of this source, and take the mark from what rests on this; returns how many."""
     count = 0
+    name = LOCATORS[0] if "://" in source.locator else LOCATORS[1]
     for model, kind in READING:
-        rows = _reading(model, source)
+        # What was read from this source, in the same persona, project and user.
+        rows = model._default_manager.filter(
+            agent=source.agent_id,
+            persona=source.persona,
+            project=source.project,
+            user=source.user,
+            source_ref__contains={name: source.locator},
+        )
         same = {"source_ref__contains": {"sha256": source.sha256}}
         changes: list[tuple[QuerySet[Any], datetime | None]] = [
             (rows.filter(source_changed_at__isnull=False, **same), None),
@@ -117,12 +125,3 @@ def _mark(source: KnownSource) -> int:
             )
             count += len(keys)
     return count
-
-
-def _reading(model: type[Fact | Document], source: KnownSource) -> QuerySet[Any]:
-    """The memories of a model that were read from this source, in the same persona, project and user."""
-    rows = model._default_manager.filter(agent=source.agent_id, persona=source.persona).filter(
-        project=source.project, user=source.user
-    )
-    name = LOCATORS[0] if "://" in source.locator else LOCATORS[1]
-    return rows.filter(source_ref__contains={name: source.locator})

@@ -14,10 +14,7 @@ BY = Principal.of_system("lifecycle")
 def _apply(job: Job, prepared: None) -> dict[str, Any]:
     rows = Censor.objects.select_for_update(of=("self",)).select_related("agent")
     censor = rows.filter(agent=job.agent_id, pk=job.subject_id).first()
-    if censor is None or not censor.active:
-        return {"action": "none"}
-    higher = censor.escalates_to
-    if not higher:
+    if censor is None or not censor.active or not (higher := censor.escalates_to):
         return {"action": "none"}
     said = f"It matched {censor.activation_count} times; its threshold is {censor.escalation_threshold}."
     censor = censor_update(censor=censor, by=BY, severity=higher, message=said)

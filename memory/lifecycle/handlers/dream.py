@@ -82,7 +82,6 @@ def _stale_lower(job: Job, persona: str) -> int:
         .select_related("agent")
         .order_by("pk")[:500]
     )
-    count = 0
     for fact in stale:
         fact_edit(
             fact=fact,
@@ -91,8 +90,7 @@ def _stale_lower(job: Job, persona: str) -> int:
             reason=f"Not confirmed for {STALE_AFTER.days} days.",
             evidence={"staleness": True},
         )
-        count += 1
-    return count
+    return len(stale)
 
 
 def _core_facts_raise(job: Job, prepared: None) -> dict[str, Any]:
@@ -168,12 +166,10 @@ def _censors_retire(job: Job, prepared: None) -> dict[str, Any]:
         .select_related("agent")
         .order_by("pk")
     )
-    retired = []
     for censor in mistaken:
         said = f"{censor.false_positive_count} of {censor.activation_count} matches were false positives."
         censor_retire(censor=censor, by=BY, message=said)
-        retired.append(str(censor.pk))
-    return {"retired": retired}
+    return {"retired": [str(censor.pk) for censor in mistaken]}
 
 
 MAX_MERGES = 5

@@ -172,14 +172,13 @@ def scan_tables(agent: Agent, facts: Sequence[Fact], documents: Sequence[Documen
 
 def working_memory_erase(erasure: Erasure) -> int:
     """Remove quoting items, threads and tasks from working memories; returns the number of changed rows."""
-    changed = 0
-    for memory in rows_quoting(WorkingMemory, erasure).order_by("pk").select_for_update():
+    quoting = rows_quoting(WorkingMemory, erasure).order_by("pk").select_for_update()
+    for memory in quoting:
         memory.items = [item for item in memory.items if not _names(item, erasure)]
         memory.open_threads = [thread for thread in memory.open_threads if not _names(thread, erasure)]
         memory.task = "" if _names(memory.task, erasure) else memory.task
         memory.save(update_fields=["items", "open_threads", "task"])
-        changed += 1
-    return changed
+    return len(quoting)
 
 
 def quoting_sql(table: str) -> str:

@@ -15,7 +15,6 @@ from identity.principal import Principal
 from identity.services.audit import audit_record_many
 from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, Kind
-from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.jobs import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
@@ -253,7 +252,7 @@ def attribute_rules(agent_id: int, persona: str) -> dict[str, Cardinality]:
 
 def asks_about_attribute(match: FactMatch) -> bool:
     """Whether the pair differs in an attribute of which nobody knows how many values it has."""
-    return match.comparison.kind is ComparisonKind.DIFFERS and not match.review_only
+    return match.comparison.kind is Kind.DIFFERS and not match.review_only
 
 
 def attribute_questions_open(drafts: Sequence[PairReviewDraft], *, by: Principal) -> list[MemoryReview]:
