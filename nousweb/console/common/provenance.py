@@ -203,6 +203,8 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
         for review in visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]:
             if review.status == MemoryReview.Status.PENDING:
                 links.append(Link(review.get_kind_display(), review.get_absolute_url(), "Open review"))
+                did = f"opened a review of it: {review.get_kind_display().lower()}"
+                steps.append(Step(review.created_at, "Nous", "system", did, url=review.get_absolute_url()))
             elif review.resolved_at and review.resolver_name:
                 did = f"resolved a review of it: {(review.get_resolution_display() or 'closed').lower()}"
                 kind = "person" if review.status == MemoryReview.Status.RESOLVED else "system"

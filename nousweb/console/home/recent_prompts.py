@@ -148,7 +148,8 @@ STANDING = board_query(
 HELD_BACK = board_query(
     lambda sight: (
         for_visible_agents(MemoryReview.objects.filter(status=MemoryReview.Status.UNDECIDED), sight)
-        .filter(persona__in=sight.personas)
+        # A pair of an undecided attribute is listed with its attribute.
+        .filter(persona__in=sight.personas, details__question__isnull=True)
         .order_by()
         .values_list(Value("held back"))
         .annotate(number=Count("id"))
