@@ -5,14 +5,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import re2
 
 from memory.censoring.patterns import pattern_compile
 from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
-from memory.embedding.protocol import Embedder, Vectors
+from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
 from memory.policy import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
 from nousweb.lib.readable_text import ReadableText, readable_text
@@ -35,12 +36,8 @@ class SimilarityFailed(Exception):
     """Meanings cannot be compared now; the message is one sentence for people."""
 
 
-class Similarities(Protocol):
-    """Compares meanings: one row for each of `meanings`, one cosine in it for each of `passages`."""
-
-    def __call__(self, meanings: Sequence[str], passages: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Raises SimilarityFailed."""
-        ...
+Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
+"""Compares meanings with passages: a row for each meaning, in it a cosine for each passage. Raises SimilarityFailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +90,9 @@ class CensorOutcome:
     timed_out: tuple[UncheckedCensor, ...]
 
     @property
-    def unverified(self) -> tuple[UncheckedCensor, ...]:
-        """The binding censors that could not be checked; each of them blocks the text."""
-        return tuple(missed for missed in self.timed_out if missed.rule.binding)
-
-    @property
     def unverified_reason(self) -> str:
         """Why a text without a match is blocked: the binding censors that were not checked; "" if all were."""
-        missed = self.unverified
+        missed = [each for each in self.timed_out if each.rule.binding]
         if not missed:
             return ""
         named = ", ".join(f"{_shortened(each.rule.pattern)} ({each.rule.id})" for each in missed[:NAMED_UNVERIFIED])
@@ -305,14 +297,13 @@ def highlight_matches(text: str, matches: Sequence[Match]) -> list[HighlightedPi
 
 
 REMEMBERED_MEANINGS = 1_000
-_vectors: dict[tuple[str, str], Vectors] = {}
 
 
 def semantic_similarities(meanings: Sequence[str], passages: Sequence[str]) -> list[list[float]]:
     """Cosines of each of `meanings` with each of `passages`. Raises SimilarityFailed."""
     try:
         embedder = embedder_named(configured_name())
-        rows = [_vector(embedder, meaning) for meaning in meanings]
+        rows = [_vector(embedder.name, meaning) for meaning in meanings]
         if not passages:
             return [[] for _ in rows]
         vectors = embedder.embed_documents(passages)
@@ -326,12 +317,7 @@ def default_threshold() -> float:
     return thresholds_of(configured_name()).unrelated
 
 
-def _vector(embedder: Embedder, meaning: str) -> Vectors:
-    """The cached vector of a censor's description."""
-    key = (embedder.name, meaning)
-    vector = _vectors.get(key)
-    if vector is None:
-        if len(_vectors) >= REMEMBERED_MEANINGS:
-            _vectors.clear()
-        vector = _vectors[key] = embedder.embed_documents([meaning])[0]
-    return vector
+@lru_cache(maxsize=REMEMBERED_MEANINGS)
+def _vector(model: str, meaning: str) -> Vectors:
+    """The vector of a censor's description."""
+    return embedder_named(model).embed_documents([meaning])[0]

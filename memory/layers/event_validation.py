@@ -133,7 +133,7 @@ def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: date
     personas = KIND_PERSONAS.get(kind)
     if personas and persona not in personas:
         raise Invalid(f"{place}.kind: only the {personas[0]} records {kind}.", field=f"{place}.kind")
-    visibility = _text(place, event, "visibility")
+    visibility, origin = _text(place, event, "visibility"), _text(place, event, "origin")
     return EventDraft(
         kind=kind,
         content=_content_check(f"{place}.content", _text(place, event, "content")),
@@ -145,7 +145,7 @@ def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: date
         project=key_check(f"{place}.project", _text(place, event, "project") or ""),
         task=key_check(f"{place}.task", _text(place, event, "task") or ""),
         user=key_check(f"{place}.user", _text(place, event, "user") or ""),
-        origin=_origin_check(f"{place}.origin", _text(place, event, "origin")),
+        origin=choice_check(f"{place}.origin", origin, Trust.values) if origin else "",
     )
 
 
@@ -206,10 +206,6 @@ def _content_check(field: str, content: str | None) -> str:
     if reason := unstorable_reason(content):
         raise Invalid(reason, field=field)
     return content
-
-
-def _origin_check(field: str, origin: str | None) -> str:
-    return choice_check(field, origin, Trust.values) if origin else ""
 
 
 def _name_check(field: str, value: str | None, limit: int) -> str | None:
