@@ -177,7 +177,7 @@ def caller() -> Callable[[str], Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     for name in ("facts", "events", "items", "runs", "logged"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(Size, name))
+        parser.add_argument(f"--{name}", type=int, default=getattr(Size(), name))
     parser.add_argument("--asked", type=int, default=ASKED)
     parser.add_argument("--demo", action="store_true", help="the demo alone")
     options = parser.parse_args()
