@@ -472,7 +472,7 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
         elif one["always"]:
             head = "always included"
         else:
-            head = "Not referred to" if one.get("use") else "Found for this question"
+            head = "Not used in the answer" if one.get("use") else "Found for this question"
         groups.setdefault(head, []).append(one)
     return [
         {
