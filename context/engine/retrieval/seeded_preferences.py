@@ -13,7 +13,7 @@ from django.db.models.functions import Trim
 from identity.models import Agent, IdentityVersion, Persona
 from identity.policy.sections import Section
 from identity.services.agents import PROFILE_HEADINGS
-from memory.models import GLOBAL, Fact
+from memory.models import GLOBAL, SAME_WORDS, Fact
 from nousweb.lib import clock
 
 Version = tuple[str, int, str]
@@ -65,8 +65,13 @@ def _copies(agent_id: int, version: int | None, texts: set[str]) -> set[str]:
     if version is not None:
         written = IdentityVersion.objects.filter(agent=agent_id, section=Section.PREFERENCES, version=version)
         at = Subquery(written.values("created_at")[:1])
-    facts = Fact.objects.filter(GLOBAL.q, agent=agent_id, persona=Persona.ACTOR).annotate(line=_ONE_LINE).alias(at=at)
-    known = facts.filter(
-        Q(retired_at__isnull=True) | Q(retired_at__gt=F("at")), line__in=list(plain), recorded_at__lte=F("at")
+    # By the index, without which each prompt would go through all facts.
+    digests = f"ANY (ARRAY (SELECT {SAME_WORDS.format('line')} FROM unnest(%s::text[]) AS line))"  # noqa: S608
+    same = Fact.objects.extra(where=[f"{SAME_WORDS.format('content')} = {digests}"], params=[list(plain)])  # noqa: S610
+    known = (
+        same.filter(GLOBAL.q, agent=agent_id, persona=Persona.ACTOR)
+        .annotate(line=_ONE_LINE)
+        .alias(at=at)
+        .filter(Q(retired_at__isnull=True) | Q(retired_at__gt=F("at")), line__in=list(plain), recorded_at__lte=F("at"))
     )
     return {plain[line] for line in known.values_list("line", flat=True)}
