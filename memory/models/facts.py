@@ -34,7 +34,8 @@ from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, MAX_ATTRIBUTE_CH
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
-"""SQL of a digest that is equal for texts with equal words, whatever their spacing and end; as in the index."""
+"""SQL of a digest that is equal for texts with equal words, whatever their spacing and end, as the index
+memory_fact_words has it."""
 SUBJECT_NAME = Coalesce("subject_alias__subject__name", "subject")
 """The current name of a fact's subject in the registry, or the fact's own spelling without one."""
 

@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 
 from identity.models import AuditEvent
 from identity.principal import Principal
-from memory.models import Fact, FactChange, SearchItem
+from memory.models import SAME_WORDS, Fact, FactChange, SearchItem
 from memory.services.facts import fact_confirm, fact_invalidate, fact_learn, fact_restore, fact_supersede
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotAllowed, NotFound
@@ -354,3 +354,11 @@ def test_fact_concurrent_mutual_replacements_close_no_circle(ada, actor):
         thread.join(30)
     assert sorted(came) == ["conflict", "won"]
     assert Fact.objects.active().count() == 1
+
+
+def test_index_of_words_has_the_expression_that_looks_facts_up(db: None) -> None:
+    """With any other, each learned fact and each prompt of seeded preferences would go through all facts."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_get_indexdef('memory_fact_words'::regclass)")
+        [(definition,)] = cursor.fetchall()
+    assert SAME_WORDS.format("content") in definition.replace("::text", "")
