@@ -21,6 +21,7 @@ from identity.models import Agent, ApiToken, ChangeProposal, DemoTour, Notificat
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import not_snoozed
+from memory.models import MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common.areas import ADMINS, AREAS, OWNERS, PARENT_PAGES, PLACES, Area, AreaPage, place_of
@@ -29,7 +30,9 @@ from nousweb.console.common.past import past_shown
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 from nousweb.lib.prepared_statements import CachedQuery
 
-INBOX, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
+INBOX, HELD_BACK, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = (
+    "the inbox", "reviews held back", "notifications shown", "tour shown", "tour left",
+)  # fmt: skip
 """The subjects of counts besides slugs of agents; the last two show whether a person is guided through the demo."""
 
 
@@ -160,6 +163,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         "area": at if at and here and not here[1].label.startswith(str(at["label"])) else None,
         # The phone's menu hides the rail.
         "waiting": waiting[reverse("inbox")],
+        "held": waiting.get(HELD_BACK),
     }
 
 
@@ -191,8 +195,8 @@ class _Rights:
 
 
 def _waiting(by: Principal) -> dict[str, int]:
-    """The numbers of pending items that this person may see, by page, in one query. Broken expectations count for the
-    page of their agent, and all of them for Home, which lists them."""
+    """The numbers of pending items that this person may see, by page, in one query, and of the reviews HELD_BACK.
+    Broken expectations count for the page of their agent, and all of them for Home, which lists them."""
     found = Counter({INBOX: 0, NOTIFIED: 0})
     rows: Iterable[tuple[str, int]]
     if by.agents is None:
@@ -204,10 +208,10 @@ def _waiting(by: Principal) -> dict[str, int]:
     for page, number in rows:
         found[page] += number
     inbox, notified = found.pop(INBOX), found.pop(NOTIFIED)
-    tour = {page: found.pop(page) for page in (TOUR_SHOWN, TOUR_LEFT) if page in found}
+    others = {page: found.pop(page) for page in (HELD_BACK, TOUR_SHOWN, TOUR_LEFT) if page in found}
     of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in found.items()}
     pages = {reverse("inbox"): inbox, reverse("notifications"): notified, reverse("home"): sum(found.values())}
-    return {**tour, **of_agents, **pages}
+    return {**others, **of_agents, **pages}
 
 
 def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
@@ -216,6 +220,9 @@ def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
         visible_reviews(by).pending().filter(not_snoozed(person)),
     )
     pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(INBOX, output_field=TextField())) for rows in waiting]
+    # A pair of an undecided attribute is listed with its attribute.
+    held = visible_reviews(by).filter(status=MemoryReview.Status.UNDECIDED, details__question__isnull=True)
+    pages.append((held, Value(HELD_BACK, output_field=TextField())))
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
     mine = Notification.objects.filter(person_id=person).visible_to(by)

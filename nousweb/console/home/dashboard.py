@@ -37,7 +37,6 @@ from nousweb.console.home.period import Figure
 from nousweb.console.home.recent_prompts import (
     BY_DAY,
     FAILED,
-    HELD_BACK,
     SCORES,
     STANDING,
     FailedPrompt,
@@ -88,7 +87,6 @@ class Dashboard:
     sees_all: bool
     items: list[WaitingItem] = field(default_factory=list)
     waiting: int = 0
-    held: int = 0
     """Reviews beyond the attention budget, which wait for nobody."""
     failures: list[Failure] = field(default_factory=list)
     checks: list[HealthCheck] = field(default_factory=list)
@@ -154,7 +152,6 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
     "standing": (VIEW_EXPECTATION, STANDING),
-    "held": (VIEW_RIGHTS["memoryreview"], HELD_BACK),
     "scores": (VIEW_FACT, SCORES),
     "jobs": (VIEW_JOB, DEAD_JOBS),
     "webhooks": (MANAGE, FAILING_WEBHOOKS),
@@ -203,7 +200,6 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         sees_all=all(map(by.may, SEEN)),
         items=items,
         waiting=waiting,
-        held=sum(number for (number,) in rows.get("held", [])),
         failures=failures,
         checks=checks,
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,

@@ -12,7 +12,6 @@ from context.feedback.figure_snapshots import HEALTH_BY_DAY
 from context.feedback.health_score import health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
-from memory.models import MemoryReview
 from nousweb.console.common import stacked_bar
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
@@ -145,17 +144,6 @@ STANDING = board_query(
         .values_list("hold", "of", "last", "slug", "slugs")
     )
 )  # fmt: skip
-HELD_BACK = board_query(
-    lambda sight: (
-        for_visible_agents(MemoryReview.objects.filter(status=MemoryReview.Status.UNDECIDED), sight)
-        # A pair of an undecided attribute is listed with its attribute.
-        .filter(persona__in=sight.personas, details__question__isnull=True)
-        .order_by()
-        .values_list(Value("held back"))
-        .annotate(number=Count("id"))
-        .values_list("number")
-    )
-)
 SCORES = board_query(
     lambda sight: (
         for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
