@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode, urljoin
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Count, Q, Subquery, Window
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -284,9 +284,10 @@ def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
     runs = runs_with_memory(memory.agent, noun, str(memory.pk), by).filter(created_at__lte=clock.now())
     uses = memory_uses(memory.agent, noun, str(memory.pk), by)
     url = f"{reverse('agent_context_runs', args=[memory.agent.slug])}?{urlencode({'memory': f'{noun}:{memory.pk}'})}"
-    latest = _latest(runs)
-    referred = uses.filter(referenced=True).count() if latest else 0
-    return Prompts(runs.count() if len(latest) == RUNS_SHOWN else len(latest), referred, latest, url)
+    referred = uses.filter(referenced=True).order_by().values("item_id").annotate(number=Count("pk")).values("number")
+    latest: Any = _latest(runs.annotate(total=Window(Count("pk")), referred=Subquery(referred)))
+    total, referrals = (latest[0].total, latest[0].referred or 0) if latest else (0, 0)
+    return Prompts(total, referrals, latest, url)
 
 
 def _latest(runs: Any) -> tuple[ContextRun, ...]:
