@@ -20,6 +20,10 @@ class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):
     def pending(self) -> "MemoryReviewQuerySet":
         return self.filter(status=MemoryReview.Status.PENDING)
 
+    def held_back(self) -> "MemoryReviewQuerySet":
+        """The undecided reviews. A pair of an undecided attribute is listed with its attribute."""
+        return self.filter(status=MemoryReview.Status.UNDECIDED, details__question__isnull=True)
+
     def asked_of(self, by: PermissionHolder) -> "MemoryReviewQuerySet":
         """The reviews that the API shows to `by`: no undecided ones, and blind samples only to people."""
         asked = self.exclude(status=MemoryReview.Status.UNDECIDED)

@@ -114,7 +114,7 @@ def verdict_sample(
 def undecided_sample() -> int:
     """Let reviewers see a share of the undecided reviews, where the attention budget allows it; returns how many."""
     now, opened = clock.now(), 0
-    rows = MemoryReview.objects.filter(status=Status.UNDECIDED, details__question__isnull=True).select_related("agent")
+    rows = MemoryReview.objects.held_back().select_related("agent")
     for review in rows.order_by("created_at")[:MAX_UNDECIDED_READ]:
         if not is_blind_sample(review.new_id or review.pk) or not has_budget_left(review.agent_id):
             continue

@@ -21,7 +21,6 @@ from identity.models import Agent, ApiToken, ChangeProposal, DemoTour, Notificat
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import not_snoozed
-from memory.models import MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common.areas import ADMINS, AREAS, OWNERS, PARENT_PAGES, PLACES, Area, AreaPage, place_of
@@ -220,9 +219,7 @@ def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
         visible_reviews(by).pending().filter(not_snoozed(person)),
     )
     pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(INBOX, output_field=TextField())) for rows in waiting]
-    # A pair of an undecided attribute is listed with its attribute.
-    held = visible_reviews(by).filter(status=MemoryReview.Status.UNDECIDED, details__question__isnull=True)
-    pages.append((held, Value(HELD_BACK, output_field=TextField())))
+    pages.append((visible_reviews(by).held_back(), Value(HELD_BACK, output_field=TextField())))
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
     mine = Notification.objects.filter(person_id=person).visible_to(by)

@@ -87,7 +87,6 @@ class Dashboard:
     sees_all: bool
     items: list[WaitingItem] = field(default_factory=list)
     waiting: int = 0
-    """Reviews beyond the attention budget, which wait for nobody."""
     failures: list[Failure] = field(default_factory=list)
     checks: list[HealthCheck] = field(default_factory=list)
     news: list[NewsGroup] | None = None

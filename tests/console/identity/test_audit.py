@@ -54,6 +54,25 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob, charlie):
     ]
 
 
+def test_successes_of_a_day_are_one_row_whatever_stands_between_them(ada, actor, bob):
+    """Failures are rows of their own, and a corrected outcome stands with what it corrects."""
+    runs = [make_run(ada, actor, f"Question {number}?") for number in range(4)]
+    for run, outcome in zip(runs, ("success", "success", "success", "failure"), strict=True):
+        make_proposal(ada, actor, "values", content=f"{run.pk}") if run is runs[2] else None
+        context_outcome(run=run, outcome=outcome, by=actor)
+    context_outcome(run=runs[1], outcome="failure", by=actor)
+    context_outcome(run=runs[1], outcome="success", by=actor)
+    context_outcome(run=runs[3], outcome="success", by=actor)
+    context_outcome(run=runs[0], outcome="failure", by=actor)
+    rows = browser(bob).get("/audit/").context["rows"]
+    told = [(row.verb, row.is_quiet, len(row.more)) for row in rows if row.action == "context.outcome"]
+    assert told == [
+        ("reported failure with", False, 0),
+        ("reported success with", True, 4),
+        ("reported failure with", False, 1),
+    ]
+
+
 def test_changes_of_one_object_are_one_sentence_and_tell_old_and_new_values(ada, bob):
     by = Principal.of_user(bob)
     subject = subject_create(agent=ada, name="mail", by=by)

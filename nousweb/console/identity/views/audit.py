@@ -152,7 +152,8 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         row.day = names.get(date, f"{date:%A} {date.day} {date:%B}{f' {date:%Y}' * (date.year != today.year)}")
         alike = _likeness(row)
         row.is_quiet = row.action == OUTCOME and not row.failed
-        if row.is_quiet and (first := successes.setdefault((row.day, row.agent_slug, *_author(row)), row)) is not row:
+        of_day = row.day, row.agent_slug, *_author(row)
+        if row.is_quiet and (first := successes.get(of_day)):
             first.more.append(row)
         elif joined and (shared := joined[-1].alike & alike):
             joined[-1].alike = shared
@@ -160,6 +161,8 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         else:
             row.alike, row.more = alike, []
             joined.append(row)
+            if row.is_quiet:
+                successes[of_day] = row
     before = None
     for row in joined:
         row.every = [row, *row.more]
@@ -179,7 +182,7 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
 def _likeness(row: Any) -> set[tuple[str, ...]]:
     """What a record must have one of in common with another to be shown as one with it."""
     author, about, place = _author(row), (row.object_type, row.object_id), (row.day, row.agent_slug)
-    alike: set[tuple[str, ...]] = {("did", *place, *author, row.action)}
+    alike: set[tuple[str, ...]] = {("did", *place, *author, row.action, str(row.failed))}
     if row.object_id:
         alike.add(("about", *place, *author, *about))
         if row.author_kind == PERSON:
