@@ -274,6 +274,7 @@ NO_PAGES = {
     "second_factor_remove",
     "invitation_revoke",
     "account_mail",
+    "account_name",
     "account_sessions_end",
     "inbox_bulk",
     "inbox_list",

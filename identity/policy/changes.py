@@ -264,6 +264,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "user.create": ("added the account", ""),
     "user.delete": ("deleted the account", ""),
     "user.link": ("connected the log-in of", ""),
+    "user.name": ("changed the full name of", ""),
     "user.password": ("changed the password of", ""),
     "user.rights": ("changed the rights of", ""),
     "user.roles": ("changed the roles of", ""),

@@ -22,6 +22,7 @@ FRESH_PAGES = frozenset(
     {
         "account",
         "account_mail",
+        "account_name",
         "account_provider",
         "people",
         "person",

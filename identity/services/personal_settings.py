@@ -1,5 +1,6 @@
-"""A person's own settings: saved filters of the inbox, e-mail, and the guided demo."""
+"""A person's own settings: saved filters of the inbox, full name, e-mail, and the guided demo."""
 
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import models, transaction
@@ -9,6 +10,7 @@ from identity.policy.inbox import MAX_FILTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.inbox_items import person_of
+from identity.services.people import MAX_NAME_CHARACTERS
 from nousweb.lib import Conflict, Invalid, clock, existing, text_check, visible_text_check
 
 
@@ -35,6 +37,19 @@ def saved_filter_delete(*, key: int, by: Principal) -> None:
     saved = existing(SavedFilter.objects.filter(person=person_of(by), pk=key).first(), "You have no such filter.")
     audit_record(by=by, action="saved_filter.delete", target=saved, agent=None, before={"query": saved.query})
     saved.delete()
+
+
+@transaction.atomic
+def person_name_set(*, first_name: str, last_name: str, by: Principal) -> User:
+    """Set one's own full name, which owners see beside the log-in name. The audit trail says only that it changed, so
+    that a name can be taken back. Raises NotAllowed, Invalid."""
+    person = person_of(by)
+    person.first_name = visible_text_check("first_name", first_name.strip(), MAX_NAME_CHARACTERS)
+    person.last_name = visible_text_check("last_name", last_name.strip(), MAX_NAME_CHARACTERS)
+    person.save(update_fields=["first_name", "last_name"])
+    after = {"has_name": bool(person.get_full_name())}
+    audit_record(by=by, action="user.name", target=person, agent=None, after=after)
+    return person
 
 
 @transaction.atomic

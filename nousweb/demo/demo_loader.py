@@ -87,7 +87,10 @@ def demo_load() -> None:
 def _person(name: str, role: str, password: str) -> Principal:
     owner = role == OWNER
     staff = owner or role == "Administrator"
-    user = User.objects.create_user(name, password=password, is_staff=staff, is_superuser=owner)
+    first, last = story.FULL_NAMES[name]
+    user = User.objects.create_user(
+        name, f"{name}@nous.example", password, first_name=first, last_name=last, is_staff=staff, is_superuser=owner
+    )
     user.groups.set(Group.objects.filter(name=role))
     return Principal.of_user(User.objects.get(pk=user.pk))
 

@@ -264,6 +264,7 @@ POST   demo_tour_resume               login in    in    in    login
 GET    notifications                  login in    in    in    login
 POST   notifications_mark             login in    in    in    login
 POST   account_mail                   login in    in    in    login
+POST   account_name                   login in    in    in    login
 GET    home                           login in    in    in    login
 GET    usage                          login in    in    in    login
 GET    agent_context                  login in    in    in    login

@@ -111,8 +111,8 @@ ASCENDING = frozenset({"name", "oldest", "subject"})
 class Title:
     """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line.
 
-    `look` is the class of the link: a text has the colour of text, a name that of links. `initials`: the first two
-    letters stand before it. `is_pinned`: a pin after it says that it is always in the prompt;
+    `look` is the class of the link: a text has the colour of text, a name that of links. `initials`: those of its
+    words, or its first two letters, stand before it. `is_pinned`: a pin after it says that it is always in the prompt;
     `has_code`: its second line is code.
     """
 
@@ -133,7 +133,9 @@ class Title:
             for name in ("words", "url", "badges", "detail", "is_code", "is_pinned")
         }
         second = "mono row-detail" if self.has_code(row) else "muted row-detail"
-        return {**read, "look": self.look, "initials": self.initials, "detail_look": second}
+        words = str(read["words"]).split()
+        initials = "".join(word[0] for word in words[:: len(words) - 1]) if len(words) > 1 else read["words"][:2]
+        return {**read, "look": self.look, "initials": initials * self.initials, "detail_look": second}
 
 
 def _read(row: Any, value: Value) -> Any:

@@ -9,7 +9,7 @@ from django.contrib.auth.password_validation import password_validators_help_tex
 from django.http import HttpRequest
 
 from identity.models import Agent, Invitation
-from identity.services.people import MAX_INVITATION_DAYS, MAX_NOTE_CHARACTERS
+from identity.services.people import MAX_INVITATION_DAYS, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
 from nousweb.access.roles import ROLE_PERMISSIONS
 
 ROLE_WORDS = {
@@ -89,7 +89,7 @@ class AcceptForm(forms.Form):
     """The account that an invited person makes."""
 
     username = forms.CharField(
-        max_length=150,
+        max_length=MAX_NAME_CHARACTERS,
         label="Name",
         help_text="You log in with this name, and records of your decisions show it.",
         widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
@@ -110,12 +110,25 @@ class AcceptForm(forms.Form):
         return given
 
 
+class NameForm(forms.Form):
+    """A person's full name."""
+
+    first_name = forms.CharField(
+        required=False, max_length=MAX_NAME_CHARACTERS, widget=forms.TextInput(attrs={"autocomplete": "given-name"})
+    )
+    last_name = forms.CharField(
+        required=False, max_length=MAX_NAME_CHARACTERS, widget=forms.TextInput(attrs={"autocomplete": "family-name"})
+    )
+
+
 class MailForm(forms.Form):
     """A person's e-mail settings."""
 
-    email = forms.EmailField(required=False, label="Address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
-    at_once = forms.BooleanField(required=False, label="High risk, immediately")
-    digest = forms.BooleanField(required=False, label="Pending items, each morning")
+    email = forms.EmailField(
+        required=False, label="E-mail address", widget=forms.EmailInput(attrs={"autocomplete": "email"})
+    )
+    at_once = forms.BooleanField(required=False, label="E-mail me high-risk items immediately")
+    digest = forms.BooleanField(required=False, label="E-mail me the pending items each morning")
 
 
 class OwnPasswordForm(PasswordChangeForm):

@@ -34,6 +34,7 @@ urlpatterns = [
     path("people/invitations/<uuid:pk>/revoke/", views.invitation_take_back, name="invitation_revoke"),
     path("invitation/<str:secret>/", views.invitation, name="invitation"),
     path("account/", views.account, name="account"),
+    path("account/name/", views.account_name, name="account_name"),
     path("account/mail/", views.account_mail, name="account_mail"),
     path("account/sign-out-elsewhere/", views.account_sessions_end, name="account_sessions_end"),
     path("account/provider/", views.account_provider, name="account_provider"),

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.models import User
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -33,7 +34,7 @@ from identity.services.people import (
     sessions_end,
     sessions_of,
 )
-from identity.services.personal_settings import mail_preference_set
+from identity.services.personal_settings import mail_preference_set, person_name_set
 from identity.services.second_factors import recovery_codes_left
 from nousweb.access.log_in import BACKEND, people_with_access, sign_in_note
 from nousweb.access.provider_login import CONNECT
@@ -59,10 +60,10 @@ from nousweb.console.people.forms import (
     AgentsForm,
     InvitationForm,
     MailForm,
+    NameForm,
     OwnPasswordForm,
     RoleForm,
 )
-from nousweb.console.templatetags.console import day
 from nousweb.console.templatetags.parts import badge
 from nousweb.lib.errors import Invalid
 
@@ -71,7 +72,41 @@ FEW = 8
 """Accounts that need no views of a part of them."""
 POWERFUL = (Invitation.OWNER, "Administrator")
 """The roles whose accounts should have a second factor even where none is required."""
-PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
+PEOPLE = ListExport(
+    "People",
+    (
+        "id",
+        "username",
+        ("full_name", User.get_full_name),
+        "email",
+        ("role", role_of),
+        ("second_factor", lambda person: person.has_second_factor),
+        "is_active",
+        "last_login",
+        "date_joined",
+    ),
+)
+AGENTS_NAMED = 2
+"""Agents that a row names before it counts them."""
+
+
+def _second_factor_badge(person: Any) -> Any:
+    if person.has_second_factor:
+        return badge("On", "ok")
+    if person.needs_second_factor:
+        return badge("Off", "warn", title="Required: the next page that they open asks them to set it up")
+    powerful = person.is_active and role_of(person) in POWERFUL
+    return badge("Off", "warn" if powerful else "neutral", title="Owners and administrators should use one" * powerful)
+
+
+def _agents_told(person: Any) -> str:
+    if person.limited_to is None:
+        return "All"
+    if not person.limited_to:
+        return "None"
+    return ", ".join(person.agents) if len(person.agents) <= AGENTS_NAMED else f"{len(person.agents)} agents"
+
+
 LIST = ListPage(
     title="People",
     noun="account",
@@ -80,27 +115,22 @@ LIST = ListPage(
     numbered=True,
     template="people/people.html",
     row=Title(
-        "username",
+        lambda person: person.get_full_name() or person.username,
         url=lambda person: reverse("person", args=[person.pk]),
         badges=lambda person: (
-            [("tag", "You")] * person.is_oneself + [("neutral", "deactivated")] * (not person.is_active)
+            [("key", person.username)] * bool(person.get_full_name())
+            + [("tag", "You")] * person.is_oneself
+            + [("neutral", "deactivated")] * (not person.is_active)
         ),
-        look="strong",
+        look="strong fact-link",
         initials=True,
     ),
     columns=(
+        Column("E-mail", "email"),
         Column("Role", role_of),
-        Column(
-            "Second factor",
-            lambda person: (
-                "Set up"
-                if person.has_second_factor
-                else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
-                or badge("Not set up", "neutral")
-            ),
-        ),
+        Column("Second factor", _second_factor_badge),
+        Column("Agents", _agents_told),
         Column("Last log-in", "last_login", "time"),
-        Column("Added", lambda person: day(person.date_joined)),
         Column("Actions", look="people/_person_actions.html"),
     ),
 )
@@ -141,17 +171,17 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         **listed.context(request, listed.page(request, invitations if listed is INVITATIONS else shown)),
         "is_filtered": view == "without",
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "without" else [],
-        "without": len(without),
-        "active": sum(person.is_active for person in everybody),
-        "unprotected": [person for person in without if role_of(person) in POWERFUL] if not view else [],
         "layouts": [
             {"label": VIEWS[key], "url": f"?view={key}" if key else "?", "active": view == key, "count": number or None}
             for key, number in numbers.items()
             if view or len(everybody) > FEW or invitations
         ],
     }
+    limits = {key for row in context["rows"] for key in getattr(row, "limited_to", None) or ()}
+    names = dict(Agent.objects.filter(pk__in=limits).values_list("pk", "name")) if limits else {}
     for row in context["rows"]:
         row.is_oneself = row.pk == request.user.pk
+        row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
     response = render(request, LIST.template, context, status=status)
     response["Cache-Control"] = "no-store"
     return response
@@ -252,9 +282,11 @@ def account(request: HttpRequest) -> HttpResponse:
         return redirect("account")
     here = request.session.session_key
     wanted = MailPreference.objects.filter(person=user).first() or MailPreference(person=user)
+    name = {"first_name": user.first_name, "last_name": user.last_name}
     mail = {"email": user.email, "at_once": wanted.at_once, "digest": wanted.digest}
     context = {
         "form": form,
+        "name_form": NameForm(initial=name),
         "mail_form": MailForm(mail),
         "sends_mail": bool(settings.EMAIL_URL),
         "their_role": role_of(user),
@@ -268,13 +300,24 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @page(methods=POST)
+def account_name(request: HttpRequest, by: Principal) -> HttpResponse:
+    """Set one's own full name."""
+    form = NameForm(request.POST)
+
+    def choose() -> None:
+        _valid(form)
+        person_name_set(**form.cleaned_data, by=by)
+
+    return act(request, choose, "account", "Your name was saved.")
+
+
+@page(methods=POST)
 def account_mail(request: HttpRequest, by: Principal) -> HttpResponse:
     """Choose what comes by e-mail, and where to."""
     form = MailForm(request.POST)
 
     def choose() -> None:
-        if not form.is_valid():
-            raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
+        _valid(form)
         mail_preference_set(**form.cleaned_data, by=by)
 
     return act(request, choose, "account", "Your e-mail preferences were saved.")
@@ -338,6 +381,12 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     # To this server alone: without any, a browser sends the form from the origin "null", which is refused.
     response["Referrer-Policy"] = "same-origin"
     return response
+
+
+def _valid(form: Form) -> None:
+    """Raise Invalid with what is wrong in a form whose page shows no errors beside the fields."""
+    if not form.is_valid():
+        raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
 
 
 def _posted(request: HttpRequest) -> Any:

@@ -18,6 +18,7 @@ from identity.services.people import (
     invitation_create,
     invitation_revoke,
     person_active_set,
+    person_agents_set,
     person_role_set,
     sessions_of,
     sessions_purge,
@@ -209,16 +210,33 @@ def test_people_are_managed_by_owners_alone(owner, charlie, actor):
 def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_second_factor(owner, charlie):
     viewer = make_person("dora", "Viewer")
     page = markup(browser(owner).get("/people/"))
-    assert "3 of 3 accounts</a> without a second factor, among them charlie and olga." in page
     rows = page.partition("<tbody")[2].split("<tr ")
     row = {name: next(one for one in rows if f">{name}</a>" in one) for name in ("olga", "charlie", "dora")}
     assert [name for name in row if ">You</span>" in row[name]] == ["olga"]
     rows = markup(browser(owner).get("/people/?view=without")).partition("<tbody")[2]
-    assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if "Not set up" in row[name]]
-    assert [name for name in row if "badge-warn" in row[name]] == [], "one state looks alike: the notice names them"
+    assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if ">Off</span>" in row[name]]
+    assert [name for name in row if "badge-warn" in row[name]] == ["olga", "charlie"]
     assert 'href="/account/second-factor/"' in row["olga"]
     assert "#out" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
+
+
+def test_person_enters_a_full_name_and_an_address_which_owners_see_in_the_list(owner, ada):
+    dora = make_person("dora", "Viewer")
+    person_agents_set(person=dora, agents=[ada], by=Principal.of_user(owner))
+    client = browser(dora)
+    assert client.post("/account/name/", {"first_name": "Dora", "last_name": "M\u200b\u00fcller "}).status_code == 302
+    client.post("/account/mail/", {"email": "dora@example.org"})
+    client.post("/account/name/", {"first_name": "x" * 151, "last_name": ""})
+    account = markup(client.get("/account/"))
+    assert 'value="M\u00fcller"' in account
+    assert "at most 150 characters" in account, "one that is too long is refused, and the name stays"
+    row = next(one for one in markup(browser(owner).get("/people/")).split("<tr ") if "dora" in one)
+    for told in (">Dora M\u00fcller</a>", ">DM</span>", ">dora</span>", "dora@example.org", ada.name, "Viewer", "Off"):
+        assert told in row, told
+    trail = AuditEvent.objects.filter(object_id=str(dora.pk))
+    assert trail.get(action="user.name").author_name == "dora"
+    assert "ller" not in str(list(trail.values())) + str(list(trail.values("after"))), "a name can be taken back"
 
 
 def test_last_owner_cannot_go(owner):
