@@ -179,13 +179,11 @@ class Chart:
 
 
 CHART_HEIGHT, LOW_HEIGHT = 160.0, 80.0
-TICK_STEPS = (1, 2, 3, 4, 5, 6, 10, 15, 30)
+TICK_STEPS = (1, 2, 3, 4, 5, 6, 7, 14, 15, 30)
 TICKS, TICKS_OF_PHONE = 6, 3
 """At most so many labels stand below a chart of more than a week."""
 NARROW = 4.5
 """Percent of a chart: a column of less has no place for its label."""
-TOLD_COLUMNS, TOLD_CHARACTERS = 14, 3
-"""So many columns at most each have their number above them, where none is longer; else the greatest and the last."""
 LABEL_WIDTH = 5.0
 """Percent of a chart that a number takes: the last one is left out where it would stand in the greatest one."""
 
@@ -205,11 +203,11 @@ def axis_step(value: float) -> int:
 
 
 def ticks(number: int) -> list[int]:
-    """The columns with a label below: the first, the last, and others at even distances back from it."""
+    """The columns with a label below: the last, and others at even distances back from it."""
     if number <= 7:
         return list(range(number))
     step = next((step for step in TICK_STEPS if number / step <= TICKS), number)
-    return [0, *(place for place in range((number - 1) % step, number, step) if place > step / 2)]
+    return list(range((number - 1) % step, number, step))
 
 
 def chart(
@@ -232,8 +230,6 @@ def chart(
     earlier = [point.before for point in points]
     compares = any(earlier)
     greatest = values.index(max(values))
-    is_small = len(f"{values[greatest]:,.0f}{sign}") <= TOLD_CHARACTERS
-    tells_all = is_small and not top and len(points) <= TOLD_COLUMNS
     is_share, height = bool(top), LOW_HEIGHT if top else CHART_HEIGHT
     reached = max(*values, *((one or 0) for one in earlier), 1)
     by = (top - base) // 2 if top else axis_step(reached)
@@ -258,7 +254,7 @@ def chart(
     ):
         # A greatest value at the upper edge is told by the axis.
         is_greatest = number == greatest and not (is_share and point.value == top)
-        is_told = tells_all or is_greatest or (number == last and has_both)
+        is_told = is_greatest or (number == last and has_both)
         title = f"{point.name}: {point.told}{f', {point.mark}' if point.mark else ''}"
         columns.append(
             ChartColumn(

@@ -36,6 +36,7 @@ from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
 from nousweb.console.home.period import Figure
 from nousweb.console.home.recent_prompts import (
     BY_DAY,
+    CHANGED,
     FAILED,
     SCORES,
     STANDING,
@@ -151,6 +152,7 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
     "standing": (VIEW_EXPECTATION, STANDING),
+    "changed": (VIEW_EXPECTATION, CHANGED),
     "scores": (VIEW_FACT, SCORES),
     "jobs": (VIEW_JOB, DEAD_JOBS),
     "webhooks": (MANAGE, FAILING_WEBHOOKS),
@@ -191,6 +193,8 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
     if "webhooks" in rows:
         failing("Webhooks", webhook_failures(rows["webhooks"]), "No webhook fails.")
     figures = daily_figures(rows.get("days", []))
+    if figures:
+        figures += standing_figures(*(rows.get(name, []) for name in ("standing", "changed", "scores")))
     is_new = bool(prompts and not prompts.now and not prompts.before and _is_empty(by))
     return Dashboard(
         since=since,
@@ -204,7 +208,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,
         prompts=prompts,
         failed_prompts=failed_prompts(rows.get("failed", [])),
-        figures=[*figures, *standing_figures(rows.get("standing", []), rows.get("scores", []))] if figures else [],
+        figures=figures,
         is_new=is_new,
         first=Agent.objects.visible_to(by).first() if is_new else None,
     )

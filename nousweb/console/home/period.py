@@ -9,8 +9,6 @@ from django.db.models import DateTimeField, Q
 from django.db.models.functions import Trunc
 from django.utils.text import get_text_list
 
-from nousweb.console.common import Segment
-
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 CHOICES = {1: "24 hours", 7: "7 days", 14: "14 days", 30: "30 days", 90: "90 days"}
@@ -194,8 +192,7 @@ class Figure:
     """A figure of a period: its `value` and `unit`, its trend, and its value of each hour or day, the last under way;
     None where nothing was measured, and of each how much is `failed`. `of` is the unit of the values, and `key` names
     the chart of a figure that has one, `url` the page of another. `note` stands in the place of a trend, of which
-    `good` is the direction that improves. From `floor`, the values are a line up to 100. `shares` are those of a whole
-    instead of values over time, as a bar."""
+    `good` is the direction that improves. From `floor`, the values are a line up to 100."""
 
     label: str
     value: str
@@ -209,7 +206,6 @@ class Figure:
     url: str = ""
     note: str = ""
     good: str = ""
-    shares: Sequence[Segment] = ()
 
     @property
     def verdict(self) -> str:

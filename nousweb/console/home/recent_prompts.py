@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Value
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
 
@@ -12,7 +12,6 @@ from context.feedback.figure_snapshots import HEALTH_BY_DAY
 from context.feedback.health_score import health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
-from nousweb.console.common import stacked_bar
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
 from nousweb.console.home.system_health import HealthCheck
@@ -20,6 +19,8 @@ from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
+
+PASSED = ExpectationResult.State.PASSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,6 @@ def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
     return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
 
 
-DRAWN_EACH = 20
-"""Expectations that are drawn one by one; of more, only their shares."""
 STANDING = board_query(
     lambda sight: (
         for_visible_agents(ExpectationResult.objects.filter(is_current=True, expectation__active=True), sight)
@@ -138,12 +137,30 @@ STANDING = board_query(
         .order_by()
         .values_list(Value("standing"))
         .annotate(
-            hold=Count("id", filter=Q(state=ExpectationResult.State.PASSED)), of=Count("id"), last=Max("checked_at"),
+            hold=Count("id", filter=Q(state=PASSED)), of=Count("id"), last=Max("checked_at"),
             slug=Min("agent__slug"), slugs=Count("agent", distinct=True),
         )
         .values_list("hold", "of", "last", "slug", "slugs")
     )
 )  # fmt: skip
+
+
+def _changed(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
+    earlier = ExpectationResult.objects.filter(
+        agent=OuterRef("agent"), expectation=OuterRef("expectation"), since__lt=OuterRef("since")
+    )
+    return (
+        for_visible_agents(ExpectationResult.objects.filter(expectation__active=True, since__gte=first), sight)
+        .filter(persona__in=sight.personas)
+        .order_by()
+        .annotate(day=TruncDate("since"), former=Subquery(earlier.order_by("-since").values("state")[:1]))
+        .values_list("day", "state", "former")
+        .annotate(changed=Count("id"))
+    )
+
+
+CHANGED = board_query(_changed, "first")
+"""Of each day, how many expectations came from which state (None: never checked before) to which."""
 SCORES = board_query(
     lambda sight: (
         for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
@@ -153,22 +170,37 @@ SCORES = board_query(
 )
 
 
-def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
-    """How many expectations hold, and the last kept score of the memory of a single agent, from the rows of STANDING
-    and SCORES; none of what was never checked."""
+def _held(hold: int, of: int, changed: Rows, period: Period) -> list[tuple[int, int]]:
+    """At the end of each day of the period, how many expectations held, of how many that had been checked: told
+    backwards from now by the rows of CHANGED."""
+    held = []
+    for moment in reversed(period.moments):
+        held.append((hold, of))
+        for day, state, former, number in changed:
+            if str(day) == moment.date().isoformat():
+                hold -= number * ((state == PASSED) - (former == PASSED))
+                of -= number * (former is None)
+    return held[::-1]
+
+
+def standing_figures(standing: Rows, changed: Rows, scores: Rows) -> list[Figure]:
+    """How many expectations hold, and the last kept score of the memory of a single agent, from the rows of STANDING,
+    CHANGED and SCORES; none of what was never checked."""
     figures = []
+    period = Period(DEFAULT_DAYS, clock.now())
     for hold, of, last, slug, slugs in (row for row in standing if row[1]):
         url = reverse("agent_expectations", args=[slug]) if slugs == 1 else reverse("agents")
         note = f"Last checked {clock_or_day(moment_read(last))}"
-        parts = [("Hold", hold, "seg-2"), ("Do not hold", of - hold, "chart-failed")]
-        each = [(label, 1, look) for label, number, look in parts for _ in range(number)]
-        shares = stacked_bar(each if of <= DRAWN_EACH else parts, width=1000, height=12)
-        figures.append(Figure("Expectations", f"{hold:,}", f"of {of:,} hold", url=url, note=note, shares=shares))
+        held = _held(hold, of, changed, period)
+        days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
+        failed = [each - good for good, each in held] if any(each > good for good, each in held) else ()
+        told = f"of {of:,} hold"
+        figures.append(Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note))
     if len(scores) == 1:
         slug, kept = scores[0]
-        days = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
+        scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
         today = clock.now().date()
-        (first, before), *_ = drawn = [*days.items()]
+        (first, before), *_ = drawn = [*scored.items()]
         last, now = drawn[-1]
         note = f"Counted {last.day}\N{NO-BREAK SPACE}{last:%b}"
         if first != last:

@@ -317,7 +317,7 @@ def sparkline(
         sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(bar.height)
         drawn += format_html(_SPARK_BAR, look, *sizes, name, told)
         if failures and value:
-            tall = bar.height * failures / value
+            tall = max(bar.height * failures / value, 2.0)
             sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(tall)
             drawn += format_html(_SPARK_BAR, "chart-failed", *sizes, name, told)
     words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django_q.models import OrmQ
 
 from context.expectations.services import expectation_create, expectations_verify, request_of
-from context.models import ContextRun
+from context.models import ContextRun, ExpectationResult
 from identity.models import Agent, AuditEvent, LogSeal, LogVerification, SignIn, Webhook
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
@@ -304,6 +304,26 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
     assert "Prompts: at most 1, Today 1" in page
     assert page.count("<span>Today</span>") == 2
     assert f'href="{reverse("usage")}">Usage</a>' in page
+
+
+def test_expectations_of_fourteen_days_are_drawn_with_those_that_failed(
+    ada: Agent, bob: User, reviewer: Principal
+) -> None:
+    run(ada, ago(days=2))
+    given = {"agent": ada, "by": reviewer, "requirement": "present", "target": "text", "text": "MariaDB"}
+    one, other = (expectation_create(**given, request=request_of(words)) for words in ("Which?", "Where?"))
+    for expectation, state, days in (
+        (one, "failed", 20),
+        (one, "passed", 5),
+        (other, "passed", 3),
+        (other, "failed", 1),
+    ):
+        ExpectationResult.objects.filter(expectation=expectation).update(is_current=False)
+        ExpectationResult.objects.create(agent=ada, expectation=expectation, state=state, since=ago(days=days))
+    shown = board(bob).figures[-1]
+    assert (shown.label, shown.value, shown.unit) == ("Expectations", "1", "of 2 hold")
+    assert [value for _, value in shown.points] == [1] * 10 + [2] * 4
+    assert shown.failed == [1] * 8 + [0] * 4 + [1] * 2
 
 
 def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, charlie: User) -> None:
