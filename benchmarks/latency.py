@@ -1,10 +1,9 @@
-"""Speed and size over HTTP, beside mem0 and LangGraph: python -m benchmarks.latency [--sizes 1000,10000]
+"""Speed and size over HTTP: python -m benchmarks.latency [--sizes 1000,10000]
 
 For each size an agent with that many events, in loops of 20, and `--agents` others with a tenth of it each. Texts are
 made of templates. The first 1,000 events are posted and embedded as any other, which gives the ingestion rate; the
 rest are posted too, and get vectors of those texts with a little noise, so that 100,000 do not take hours. Queries are
-real: each is embedded when it is asked. The peers get the same texts and vectors and answer in their own process,
-without HTTP.
+real: each is embedded when it is asked.
 """
 
 import argparse
@@ -14,7 +13,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,7 +180,7 @@ def vectors_borrowed(base: np.ndarray, seed: int) -> np.ndarray:
             made.append(vectors)
 
 
-def prepared(running: System, size: int, others: int, folder: Path) -> tuple[Client, dict[str, Any]]:
+def prepared(running: System, size: int, others: int) -> tuple[Client, dict[str, Any]]:
     """An agent of `size` events among others, ready to be asked, and what making it took."""
     from django.db import connection
 
@@ -197,7 +195,7 @@ def prepared(running: System, size: int, others: int, folder: Path) -> tuple[Cli
     embedding = time.perf_counter() - began
     base = embedder_named("local").embed_documents(texts[:first])
     post(client, texts[first:], f"t{size}")
-    vectors = np.concatenate([base, vectors_borrowed(base, size)])
+    vectors_borrowed(base, size)
     for number in range(others):
         other = running.agent(f"other-{size}-{number}")
         post(other, texts_made(max(size // 10, 100), SEED + number), f"o{number}")
@@ -210,9 +208,6 @@ def prepared(running: System, size: int, others: int, folder: Path) -> tuple[Cli
             "SELECT pg_total_relation_size('memory_searchitem_actor'), count(*) FROM memory_searchitem_actor"
         )
         index_bytes, rows = cursor.fetchone()
-    (folder / "texts.json").write_text(json.dumps(texts))
-    np.save(folder / "vectors.npy", vectors)
-    (folder / "queries.json").write_text(json.dumps(queries_made()[:ASKED]))
     return client, {
         "events": size,
         "rows_in_table": rows,
@@ -252,36 +247,12 @@ def stages(size: int) -> dict[str, float]:
     return {name: statistics.median(lap[name] for lap in laps[WARM:]) * 1000 for name in laps[0]}
 
 
-def peer(which: str, python: Path, folder: Path) -> dict[str, Any]:
-    if not python.exists():
-        return {"skipped": f"no environment {python.parent.parent}: make bench makes it"}
-    finished = subprocess.run(
-        [str(python), str(PROJECT / "benchmarks" / "peers.py"), which, str(folder)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if finished.returncode:
-        return {"skipped": (finished.stderr.strip().splitlines() or ["no reason given"])[-1][:300]}
-    return json.loads(finished.stdout.strip().splitlines()[-1])
-
-
-def measured(size: int, others: int, python: Path) -> dict[str, Any]:
+def measured(size: int, others: int) -> dict[str, Any]:
     """Everything about one size, on a system of its own."""
     with system() as running:
-        client, made = prepared(running, size, others, running.folder)
+        client, made = prepared(running, size, others)
         found: dict[str, Any] = {**made, "recall": asked(client), "stages_ms": stages(size)}
         found["web_bytes"] = running.memory_of_web()
-        import os
-
-        from django.db import connections
-
-        connections.close_all()
-        (running.folder / "url.txt").write_text(os.environ["DATABASE_OWNER_URL"] or os.environ["DATABASE_URL"])
-        for which in ("mem0", "langgraph"):
-            found[which] = peer(which, python, running.folder)
-            if "skipped" in found[which]:
-                sys.stderr.write(f"SKIPPED {which}: {found[which]['skipped']}\n")
         return found
 
 
@@ -289,20 +260,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", default="1000,10000")
     parser.add_argument("--agents", type=int, default=19, help="other agents in the same table")
-    parser.add_argument("--peers", type=Path, default=PROJECT / ".venv-bench" / "bin" / "python")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     if options.one:
-        print(json.dumps(measured(options.one, options.agents, options.peers)))
+        print(json.dumps(measured(options.one, options.agents)))
         return 0
     by_size = {}
     for size in (int(word) for word in options.sizes.split(",")):
         # Each in a process of its own: Django is set up once for one database.
         command = tied(sys.executable, "-m", "benchmarks.latency", "--one", str(size), "--agents", str(options.agents))
-        finished = subprocess.run(
-            [*command, "--peers", str(options.peers)], check=True, stdout=subprocess.PIPE, text=True, cwd=PROJECT
-        )
+        finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=PROJECT)
         found = json.loads(finished.stdout.strip().splitlines()[-1])
         by_size[str(size)] = found
         print(json.dumps(found, indent=1))

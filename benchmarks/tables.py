@@ -104,25 +104,57 @@ def pairs_table(found: dict[str, Any]) -> str:
 
 
 def speed_table(found: dict[str, Any]) -> str:
-    """For each number of events: Nous Web over HTTP and its peers in process, in the same run."""
+    """By contender and by number of clients: latency, throughput, CPU by part and memory."""
     rows = []
-    for size, of in found.items():
-        peers = {name: of[key] for key, name in PEERS.items() if "skipped" not in of[key]}
-        slower = max((one["p50_ms"] for one in peers.values()), default=None)
-        label = f"{int(size):,} events among {of['rows_in_table']:,} rows"
-        ratio = "–" if slower is None else f"{of['recall']['p50_ms'] / slower:.2f}"
-        rows.append([f"{label}: Nous Web, hybrid, over HTTP", *_milliseconds(of["recall"]), ratio])
-        rows += [[f"{name}, in process", *_milliseconds(one), ""] for name, one in peers.items()]
-        stored = f"{of['post_events_per_second']:,.0f} events/s stored, {of['ingest_events_per_second']:,.0f} embedded"
-        rows.append([f"{stored}; {of['index_bytes_per_row'] / 1000:.1f} kB a row", "", "", ""])
-    return lines_of(["", "p50", "p95", "ratio to the slower peer"], rows)
+    for (name, what), answers in _by_contender(found["answers"]).items():
+        one, eight = answers[1], answers[8]
+        parts = {part: eight.get(f"{part}_cpu_ms", 0.0) for part in ("web", "server", "caller", "postgres")}
+        rows.append(
+            [
+                f"{CONTENDERS[name]}, {what}",
+                f"{one['p50_ms']:.1f} / {one['p95_ms']:.1f} ms",
+                *(f"{of['per_second']:.0f}" for of in answers.values()),
+                f"{parts['web'] + parts['server']:.1f}",
+                f"{parts['caller']:.1f}",
+                f"{parts['postgres']:.1f}",
+                f"{found['megabytes'][name]:.0f} MB",
+            ]
+        )
+    clients = [f"{count} clients, per second" for count in answers]
+    cpu = [f"CPU of {part}, ms" for part in ("server", "caller", "PostgreSQL")]
+    return lines_of(["", "p50 / p95, 1 client", *clients, *cpu, "memory"], rows)
 
 
-def _milliseconds(of: dict[str, float]) -> list[str]:
-    return [f"{of[name]:.1f} ms" for name in ("p50_ms", "p95_ms")]
+def _by_contender(answers: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
+    grouped: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    for one in answers:
+        grouped.setdefault((one["contender"], one["what"]), {})[one["clients"]] = one
+    return grouped
 
 
-PEERS = {"mem0": "mem0", "langgraph": "LangGraph PostgresStore"}
+CONTENDERS = {
+    "now": "Nous Web",
+    "before": "Nous Web at the start",
+    "mem0": "mem0, in process",
+    "langgraph": "LangGraph PostgresStore, in process",
+    "chroma": "Chroma's server",
+}
+
+
+def started_table(found: dict[str, Any]) -> str:
+    """Storing by CPU, and starts."""
+    rows = []
+    for name, of in found["ingested"].items():
+        starts = found["started"][name]
+        rate = [f"{of[kind]['cpu_milliseconds_per_message']:.1f} ms" for kind in ("short", "long")]
+        seconds = [f"{starts[key]:.1f} s" for key in ("first_seconds", "second_seconds", "command_seconds")]
+        rows.append([CONTENDERS[name], *rate, *seconds])
+    for name in ("mem0", "langgraph", "chroma"):
+        stored = [found["stored"][f"{name} {kind}"] for kind in ("short", "long")]
+        cpu = [sum(value for key, value in of.items() if key.endswith("_cpu_ms")) for of in stored]
+        rows.append([CONTENDERS[name], *(f"{value:.1f} ms" for value in cpu), "", "", ""])
+    head = ["CPU of a short message", "of a long one", "demo, first start", "second start", "`demoinfo`"]
+    return lines_of(["", *head], rows)
 
 
 def left_out_table(found: dict[str, Any]) -> str:
@@ -215,7 +247,8 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "curve": ("context-curve.json", curve_table),
     "curve-beam": ("context-curve-beam.json", curve_table),
     "pairs": ("fact-pairs.json", pairs_table),
-    "speed": ("latency.json", speed_table),
+    "speed": ("speed.json", speed_table),
+    "starts": ("speed.json", started_table),
     "left-out": ("left-out.json", left_out_table),
     "languages": ("languages.json", languages_table),
     "language-thresholds": ("languages.json", language_thresholds_table),
