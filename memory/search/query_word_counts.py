@@ -96,7 +96,8 @@ def counts_read(view: PersonaMemory, query: str, users: Sequence[str] | None = N
     that the query names: one statement. With `users`, only their items are counted, so that how much an agent knows of
     others changes no score."""
     statement = _counts_statement(view.persona, int(view.agent.pk), users is not None)
-    values: dict[str, Any] = {"query": query, "personas": array_text(view.personas)}
+    # So many tell a collection that is read in part. To count a million that just came would take a second.
+    values: dict[str, Any] = {"query": query, "personas": array_text(view.personas), "enough": READ_WHOLE + 1}
     if users is not None:
         values["users"] = list(users)
     [(model, held, df, every, asked, spelled, split)] = rows_prepared(statement, values)
@@ -183,7 +184,8 @@ SELECT
     (SELECT json_agg(json_build_array(items, mean_words, persona, vector_index_model)) FROM held),
     (SELECT json_object_agg(lexeme, {count}) FROM counted),
     CASE WHEN {known} THEN NULL ELSE
-        (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {every} AS every)
+        (SELECT json_build_array(count(*), coalesce(avg(words), 0))
+        FROM (SELECT words FROM {every} AS every LIMIT %(enough)s) AS part)
     END,
     (SELECT array_agg(lexeme) FROM asked),
     (SELECT json_agg(json_build_array(said, also)) FROM spelled),

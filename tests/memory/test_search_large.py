@@ -79,6 +79,7 @@ def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, sma
     for module in (query_word_counts, row_retrieval):
         monkeypatch.setattr(module, "READ_WHOLE", 20)
     assert counts_read(view, "x").unindexed == {"actor"}
+    assert counts_read(view, "x").items == 21, "so many tell that it is large"
     assert not finds(), "the latest are read, and no word is shared"
     assert any("spoon" in hit.content for hit in search(view, wanted).items)
     statistics_refresh()
