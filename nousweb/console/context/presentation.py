@@ -109,7 +109,7 @@ _HEADING = re.compile(r"^#+ ", re.MULTILINE)
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {
-    "verdict": "Included first",
+    "verdict": "By reason",
     "score": "By score",
     "relevance": "By relevance",
     "cosine": "By cosine",
@@ -155,7 +155,7 @@ COLOURS: Mapping[str, str] = {
 """The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
-VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word) in VERDICTS.items()}}
+VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word, _) in VERDICTS.items()}}
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
 
 
@@ -408,7 +408,7 @@ class PromptView:
         """The candidates in the requested order, those that `verdict` of VERDICT_FILTERS names, and with all `words` in
         their text, type, label or reason.
 
-        The default order has the included ones first, then the highest score.
+        The default order has those of one verdict together, the included ones first, then the highest score.
         """
         asked = words.casefold().split()
         found = [
@@ -423,12 +423,13 @@ class PromptView:
             reverse=True,
         )
         if sort not in SORTS or sort == "verdict":
-            found.sort(key=lambda one: one["verdict"] != "included")
+            places = list(VERDICTS)
+            found.sort(key=lambda one: places.index(one["verdict"]) if one["verdict"] in places else len(places))
         return [
             {
                 **one,
-                "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
-                "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
+                "word": VERDICTS.get(one["verdict"], ("", one["verdict"], ""))[1],
+                "why": VERDICTS.get(one["verdict"], ("", "", ""))[2],
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
                 "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
@@ -449,7 +450,7 @@ class PromptView:
         counts = Counter(candidate["verdict"] for candidate in self.record.candidates)
         return [
             {"code": code, "word": word, "kind": kind, "count": counts[code]}
-            for code, (kind, word) in VERDICTS.items()
+            for code, (kind, word, _) in VERDICTS.items()
             if counts[code]
         ]
 

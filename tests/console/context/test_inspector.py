@@ -45,7 +45,7 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
         assert "replica lagged" in page
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert "Condition for inclusion:" in page
-    assert "not relevant enough" in page
+    assert "Their relevance to the question is below the minimum." in page
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "why"}))
     assert "Debugging, because of" in page
     assert "squire_default, version 1" in page

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from django.urls import reverse
+from django.utils.html import strip_tags
 
 from context.models import ContextPin, ContextRun
 from context.services.context import context_respond
@@ -379,6 +380,18 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     assert text(ranked).count('aria-sort="descending"') == 1
     [found] = [[one["relevance"] or 0 for one in group["memories"]] for group in ranked.context["turn"]["groups"]]
     assert found == sorted(found, reverse=True)
+
+
+def test_answer_of_several_lines_keeps_its_paragraphs_and_lists(ada, actor, alice, ledger):
+    run = make_run(ada, actor)
+    answer = "## Finding\nThe replica lagged.\nSo the export failed.\n\n1. Stop the job.\n2) Run `resync`.\n- Tell Tim."
+    context_respond(run=run, response=answer, by=actor)
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    lines = re.findall(r'<p class="is-(\w+)">(.*?)</p>', shown, re.DOTALL)
+    assert [kind for kind, _ in lines] == ["head", "text", "text", "gap", "item", "item", "item"]
+    words = [" ".join(strip_tags(line).split()) for _, line in lines]
+    assert words[0] == "Finding"
+    assert words[-2:] == ["2) Run `resync`.", "• Tell Tim."]
 
 
 def test_value_beside_the_marked_words_of_a_memory_is_marked_too(ada, actor, alice, ledger, system):

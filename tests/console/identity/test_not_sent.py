@@ -112,7 +112,7 @@ def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long
     body = api.as_token(actor_token).post("/context", ASK).json()
     (cut,) = body["truncated"]
     page = page_of(alice, reverse("agent_context_run", args=["ada", body["id"]]) + "?tab=left")
-    assert f"Identity: {cut['tokens_left_out']:,} of {cut['tokens_whole']:,} tokens left out." in page
+    assert f"Identity: {cut['tokens_left_out']:,} of {cut['tokens_whole']:,} tokens cut." in page
     assert "Character:" in page
     assert f"All sections together may have {body['budget']:,} tokens" in page
 

@@ -3,8 +3,8 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -187,6 +187,29 @@ def answer_pieces(answer: str, marks: Iterable[Spans]) -> list[AnswerPiece]:
         open_marks = (open_marks - ends[start]) | begins[start]
         pieces.append(AnswerPiece(answer[start:end], tuple(sorted(open_marks)), tuple(sorted(begins[start]))))
     return pieces
+
+
+_LINE = re.compile(r"\s*(?:(?P<item>[-*•]|\d{1,3}[.)])|(?P<head>#{1,6}))\s+")
+"""How a line begins that is an item of a list or a heading."""
+
+
+def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list[AnswerPiece]]]:
+    """The pieces by line, each line with what it is (text, item, head, or gap without words) and the mark of its item,
+    which is no part of the pieces then."""
+    lines: list[list[AnswerPiece]] = [[]]
+    for piece in pieces:
+        first, *more = piece.text.split("\n")
+        lines[-1].append(replace(piece, text=first))
+        lines += [[replace(piece, text=text, begins=())] for text in more]
+    for line in filter(None, lines):
+        if found := _LINE.match(line[0].text):
+            head = replace(line[0], text=line[0].text[found.end() :])
+            yield found.lastgroup or "", (found["item"] or "").translate(_BULLETS), [head, *line[1:]]
+        else:
+            yield "text" if any(piece.text.strip() for piece in line) else "gap", "", line
+
+
+_BULLETS = str.maketrans("-*", "••")
 
 
 def _spans(run: ContextRun, uses: Sequence[MemoryUsage]) -> list[Sequence[Sequence[int]]]:
@@ -381,6 +404,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     what_became(memories, run, by)
     order = request.GET.get("order", "")
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
+    answer = answer_pieces(run.response, [marks[use.pk] for use in uses if use.referenced]) if run.response else []
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -408,9 +432,8 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "run": run.pk,
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
-            "answer": answer_pieces(run.response, [marks[use.pk] for use in uses if use.referenced])
-            if run.response
-            else [],
+            "answer": answer,
+            "lines": answer_lines(answer),
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
                 "groups": memory_groups(memories, order, f"The answer refers to {sum(use.referenced for use in uses)}"),
