@@ -33,6 +33,8 @@ from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 EACH_AGENT = 5
 """Memories and subjects that one agent may bring."""
 EACH_GROUP = 12
+WAITING_SHOWN = 5
+"""For the sentence of each, two texts are compared."""
 AGENTS_SEARCHED = 50
 OBJECTS = (
     ("contextrun", "Prompt sent"),
@@ -218,7 +220,7 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
             "kind": "Proposal",
             "detail": row.reason[:120],
         }
-        for row in rows[:EACH_GROUP]
+        for row in rows[:WAITING_SHOWN]
     ]
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from operator import attrgetter
 from typing import Any
 
 from django.db import OperationalError, transaction
@@ -39,7 +40,11 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
-    """A table with texts: the rows that one may see, the columns that are searched, and the name of a row."""
+    """A table with texts: the rows that one may see, the columns that are searched, and the name of a row.
+
+    `order` is that in which they are read, without one latest first by the `moment`: for a large table one that an
+    index has, since the first rows will do.
+    """
 
     group: str
     permission: str
@@ -47,20 +52,28 @@ class TextSource:
     columns: tuple[str, ...]
     name: Callable[[Any], str]
     moment: str = "created_at"
+    order: tuple[str, ...] = ()
 
 
-def _actors(model: type[Model], **more: Any) -> Callable[[Principal], QuerySet[Any]]:
-    rows = model._default_manager.filter(**more)
+def _actors(model: type[Model], *read: str) -> Callable[[Principal], QuerySet[Any]]:
+    """The rows of actors, with the columns that are read; all without a name."""
+    rows = _with_agent(model._default_manager.all(), *read)
     if any(field.name == "persona" for field in model._meta.fields):
         rows = rows.filter(persona=Persona.ACTOR)
-    return lambda by: for_visible_agents(rows.select_related("agent"), by)
+    return lambda by: for_visible_agents(rows, by)
+
+
+def _with_agent(rows: QuerySet[Any], *read: str) -> QuerySet[Any]:
+    """`rows` with their agents, with the columns that are read."""
+    rows = rows.select_related("agent")
+    return rows.only(*read, "agent__slug", "agent__name") if read else rows.defer("agent__config")
 
 
 def _memories(by: Principal) -> QuerySet[Any]:
     """Those of the types that `by` may see, past and present."""
     types = [key for key, memory_type in MEMORY_TYPES.items() if by.may(memory_type.permission("view"))]
     rows = SearchItem.objects.filter(persona=Persona.ACTOR, item_type__in=types)
-    return for_visible_agents(rows.select_related("agent"), by)
+    return for_visible_agents(_with_agent(rows, "item_type", "item_id", "active", "text", "recorded_at"), by)
 
 
 def _memory_name(row: SearchItem) -> str:
@@ -83,7 +96,7 @@ def _section(row: ChangeProposal | IdentityVersion) -> str:
 
 def _audit_rows(by: Principal) -> QuerySet[Any]:
     seen = AuditEvent.objects.visible_to(by).exclude(persona__in=[Persona.SUBCONSCIOUS, AuditEvent.BOTH])
-    return seen.annotate(before_text=_Words(F("before")), after_text=_Words(F("after")))
+    return _with_agent(seen).annotate(before_text=_Words(F("before")), after_text=_Words(F("after")))
 
 
 def _audit_label(row: AuditEvent, terms: Sequence[str]) -> tuple[str, str]:
@@ -113,7 +126,7 @@ TEXT_SOURCES = (
     TextSource(
         "Prompts and answers",
         VIEW_RUN,
-        _actors(ContextRun),
+        _actors(ContextRun, "response", "input", "created_at"),
         ("response", "input"),
         lambda row: "Prompt",
     ),
@@ -124,9 +137,9 @@ TEXT_SOURCES = (
         ("content", "reason"),
         _section,
     ),
-    TextSource("Memories", "memory.view_searchitem", _memories, ("text",), _memory_name, "recorded_at"),
     TextSource("Proposals", "identity.view_changeproposal", _actors(ChangeProposal), ("content", "reason"), _section),
     TextSource("Comments", "identity.view_changeproposal", _actors(ItemComment), ("text",), author_words, "at"),
+    TextSource("Memories", "memory.view_searchitem", _memories, ("text",), _memory_name, "recorded_at", ("-pk",)),
     TextSource(
         "Audit trail",
         "identity.view_auditevent",
@@ -136,7 +149,7 @@ TEXT_SOURCES = (
         "at",
     ),
 )
-"""In the order of the page."""
+"""In the order of the page, the largest last: they have the time that the others leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +179,14 @@ class TextQuery:
         limits = {"agent__slug": self.agent, f"{source.moment}__date__gte": self.since}
         limits[f"{source.moment}__date__lte"] = self.until
         rows = source.rows(by).filter(**{name: value for name, value in limits.items() if value})
-        return rows.order_by(f"-{source.moment}", "-pk")
+        return rows.order_by(*source.order or (f"-{source.moment}", "-pk"))
 
     def matching(self, source: TextSource) -> Q:
         """Each term is in one of the columns."""
         condition = Q()
         for term in self.terms:
             places: list[Any] = [
-                (f"{c}__icontains", word) for c in source.columns for word in self.spellings.get(term, (term,))
+                (f"{c}__ilike", word) for c in source.columns for word in self.spellings.get(term, (term,))
             ]
             condition &= Q.create(places, connector=Q.OR)
         return condition
@@ -185,6 +198,7 @@ def text_hits(query: TextQuery, source: TextSource, by: Principal, *, limit: int
         with transaction.atomic():
             sql_change(f"SET LOCAL statement_timeout = {max(int(seconds * 1000), 1)}")
             rows = list(query.rows(source, by).filter(query.matching(source))[:limit])
+            rows.sort(key=attrgetter(source.moment), reverse=True)
             sql_change("SET LOCAL statement_timeout = DEFAULT")
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") != "57014":
