@@ -16,7 +16,7 @@ from context.engine.analysis.line_clock import LineClock
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
-from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
+from context.engine.assembly.fixed_sections_fit import Need, first_section_fit, section_need, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
 from context.engine.retrieval.censors import ActiveCensor, censor_section
 from context.engine.retrieval.fixed_sections import (
@@ -73,6 +73,7 @@ class IdentityDelivery:
     """The fixed prompt sections of an agent, loaded once, and the sizes of its recent requests."""
 
     fixed: Sequence[FixedSection]
+    needs: Sequence[Need]
     budgets: Mapping[Sizes, ContextBudget]
     requests: Counter[Sizes]
     clock: LineClock = field(compare=False)
@@ -90,18 +91,20 @@ class IdentityDelivery:
         rooms = {key: max(map(_profile_room, rows.values())) for key, rows in budgets.items()}
         clocks = {agent.pk: LineClock(clock.now(), zone_of(agent)) for agent in agents}
         fixed = _fixed_sections_each(agents, by, rooms, clocks)
-        return {key: cls(fixed[key], budgets[key], requests[key], clocks[key]) for key in clocks}
+        needs = {key: list(map(section_need, sections)) for key, sections in fixed.items()}
+        return {key: cls(fixed[key], needs[key], budgets[key], requests[key], clocks[key]) for key in clocks}
 
     def shortfall(self, overrides: Overrides = NO_OVERRIDES) -> IdentityShortfall | None:
         """The largest part of the identity that a prompt of one of these sizes leaves out; None when all hold it.
 
         `overrides` change the identity alone.
         """
-        fixed = overrides.sections(self.fixed, self.clock)
+        fixed = [*overrides.sections(self.fixed[:1], self.clock), *self.fixed[1:]]
+        needs = [section_need(fixed[0]), *self.needs[1:]]
         rows = [
             _shortfall(cut, budget.total, self.requests[size], self.requests.total())
             for size, budget in self.budgets.items()
-            if (cut := _identity_cut(fixed, budget))
+            if (cut := _identity_cut(fixed, needs, budget))
         ]
         return max(rows, key=lambda row: (row.tokens_left_out, row.prompts), default=None)
 
@@ -119,12 +122,12 @@ def _profile_room(budget: ContextBudget) -> int:
     return max(budget.total, budget.of("user_profile")) * CHARACTERS_PER_TOKEN
 
 
-def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Truncation | None:
+def _identity_cut(fixed: Sequence[FixedSection], needs: Sequence[Need], budget: ContextBudget) -> Truncation | None:
     sized = [
         replace(section, budget=budget.of(section.key) if section.items or section.key != REPORTED_SECTION else 0)
         for section in fixed
     ]
-    cut = truncations_of(sized[:1], [first_section_fit(sized, budget.total)])
+    cut = truncations_of(sized[:1], [first_section_fit(sized, needs, budget.total)])
     return cut[0] if cut else None
 
 

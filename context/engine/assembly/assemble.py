@@ -16,6 +16,7 @@ from context.engine.assembly.contested_pairs import (
 from context.engine.assembly.fixed_sections_fit import (
     fixed_sections_fit,
     promised_length,
+    section_need,
     sections_length,
     session_expand,
     truncations_of,
@@ -137,10 +138,11 @@ def assemble(
     passing, refused_ones = candidates_filter([groups.marked(candidate) for candidate in candidates], resolved)
     layout = contested_layout(fixed, passing, groups)
     fixed, screened_out = fixed_screened(layout.fixed, resolved.now)
-    filled = fixed_sections_fit(fixed, total)
+    needs = list(map(section_need, fixed))
+    filled = fixed_sections_fit(fixed, needs, total)
     taken = sections_length(filled)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
-    promised = promised_length(fixed, total, filled)
+    promised = promised_length(fixed, needs, total, filled)
     passed, kept_out = [*layout.passed], []
     while True:
         built, chosen, ratio = select(passed, searched, resolved, fixed_length=taken, promised_length=promised)

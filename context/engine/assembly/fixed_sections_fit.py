@@ -16,6 +16,7 @@ budget is left out.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from context.engine.assembly.contested_pairs import contested_grouped
 from context.engine.assembly.prompt_section import (
@@ -36,7 +37,17 @@ from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, to
 SESSION_TIER = 2
 
 
-def fixed_sections_fit(fixed: Sequence[FixedSection], total: int, *, grows: bool = True) -> list[Section | None]:
+class Need(NamedTuple):
+    """Characters that a section takes as a whole, with its binding items alone, and with those that may grow."""
+
+    whole: int
+    binding: int
+    growth: int
+
+
+def fixed_sections_fit(
+    fixed: Sequence[FixedSection], needs: Sequence[Need], total: int, *, grows: bool = True
+) -> list[Section | None]:
     """Fit all sections into `total` tokens. The result has None for a section of which nothing fits.
 
     Without `grows`, no section exceeds its budget.
@@ -44,7 +55,8 @@ def fixed_sections_fit(fixed: Sequence[FixedSection], total: int, *, grows: bool
     characters = max(0, total) * CHARACTERS_PER_TOKEN
     filled: list[Section | None] = []
     used = 0
-    for section, room in zip(fixed, _rooms(fixed, characters, grows=grows), strict=True):
+    rooms = _rooms(fixed, needs, characters) if grows else _promised(fixed, needs)
+    for section, room in zip(fixed, rooms, strict=True):
         lead = len(SECTION_BREAK) if used else 0
         fitted = section_fit(section, min(room, characters - used - lead))
         filled.append(fitted)
@@ -53,19 +65,21 @@ def fixed_sections_fit(fixed: Sequence[FixedSection], total: int, *, grows: bool
     return filled
 
 
-def first_section_fit(fixed: Sequence[FixedSection], total: int) -> Section | None:
-    """The first section of `fixed_sections_fit`, without fitting the others."""
+def first_section_fit(fixed: Sequence[FixedSection], needs: Sequence[Need], total: int) -> Section | None:
+    """The first section of `fixed_sections_fit`, without fitting the others, of which `needs` says enough."""
     characters = max(0, total) * CHARACTERS_PER_TOKEN
-    return section_fit(fixed[0], min(_rooms(fixed, characters, grows=True)[0], characters))
+    return section_fit(fixed[0], min(_rooms(fixed, needs, characters)[0], characters))
 
 
-def promised_length(fixed: Sequence[FixedSection], total: int, filled: Sequence[Section | None]) -> int:
+def promised_length(
+    fixed: Sequence[FixedSection], needs: Sequence[Need], total: int, filled: Sequence[Section | None]
+) -> int:
     """Characters that the sections take within their budgets: at most as many as the `filled` sections."""
     characters = max(0, total) * CHARACTERS_PER_TOKEN
     taken = sections_length(filled)
-    if _rooms(fixed, characters, grows=True) == _rooms(fixed, characters, grows=False):
+    if _rooms(fixed, needs, characters) == _promised(fixed, needs):
         return taken
-    return min(taken, sections_length(fixed_sections_fit(fixed, total, grows=False)))
+    return min(taken, sections_length(fixed_sections_fit(fixed, needs, total, grows=False)))
 
 
 def sections_length(sections: Sequence[Section | None]) -> int:
@@ -145,21 +159,32 @@ def truncations_of(fixed: Sequence[FixedSection], filled: Sequence[Section | Non
     return found
 
 
-def _rooms(fixed: Sequence[FixedSection], characters: int, *, grows: bool) -> list[int]:
-    """Characters that each section may use. Their sum exceeds `characters` only if the guaranteed minimums do."""
-    rooms = [
-        0 if _closed(section) else min(section.budget * CHARACTERS_PER_TOKEN, _length(section)) for section in fixed
+def section_need(section: FixedSection) -> Need:
+    """What the room of a section depends on besides its budget."""
+    if section.tier >= SESSION_TIER:
+        return Need(_length(section), 0, 0)
+    return Need(*(_length(section, priority) for priority in (None, section.binding, section.growth)))
+
+
+def _promised(fixed: Sequence[FixedSection], needs: Sequence[Need]) -> list[int]:
+    """Characters that each section gets whatever the others need."""
+    return [
+        0 if _closed(section) else min(section.budget * CHARACTERS_PER_TOKEN, need.whole)
+        for section, need in zip(fixed, needs, strict=True)
     ]
-    if not grows:
-        return rooms
+
+
+def _rooms(fixed: Sequence[FixedSection], needs: Sequence[Need], characters: int) -> list[int]:
+    """Characters that each section may use. Their sum exceeds `characters` only if the guaranteed minimums do."""
+    rooms = _promised(fixed, needs)
     places = [place for place, room in enumerate(rooms) if room and fixed[place].tier < SESSION_TIER]
     session = [section.budget * CHARACTERS_PER_TOKEN for section in fixed if section.tier == SESSION_TIER]
     promised = [*(rooms[place] for place in places), *(room for room in session if room > 0)]
     spare = characters - sum(promised) - len(SECTION_BREAK) * len(promised)
-    claims = [(place, fixed[place].binding) for place in places]
-    claims += [(place, fixed[place].growth) for place in places]
-    for place, priority in claims:
-        more = min(_length(fixed[place], priority) - rooms[place], spare)
+    claims = [(place, needs[place].binding) for place in places]
+    claims += [(place, needs[place].growth) for place in places]
+    for place, length in claims:
+        more = min(length - rooms[place], spare)
         if more > 0:
             rooms[place] += more
             spare -= more
