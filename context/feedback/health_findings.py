@@ -143,7 +143,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "duplicates",
             "Duplicates",
             HEALTH_WEIGHTS["duplicates"],
-            "Facts with the same words and keys as another fact, or under review as duplicates.",
+            "Facts that repeat another fact word for word, or are under review as duplicates.",
             "Mark the copy as wrong, or resolve the review with “same”.",
             f"""SELECT copy.id FROM (
                     SELECT fact.id, row_number() OVER (

@@ -4,7 +4,6 @@ Source: seed "Agentic Memory System", Prompt Loop Boundaries. A loop of learning
 of one agent, with an event for each of its jobs. Texts name memories by id and never quote them.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -14,6 +13,7 @@ from identity.models import Persona
 from identity.principal import Principal
 from memory.layers.event_validation import MAX_KEY_CHARACTERS
 from memory.lifecycle.handlers import DREAM, handlers
+from memory.lifecycle.job_words import handler_label, result_text
 from memory.models import Event, EventKind, Job
 from memory.services.events import RepeatedKey, events_record
 from nousweb.lib import clock
@@ -21,7 +21,6 @@ from nousweb.lib import clock
 BY = Principal.of_system("lifecycle")
 HEALED_BACK = timedelta(days=2)
 BATCH = 500
-MAX_LISTED = 20
 VISIBILITY = "internal"
 
 Draft = dict[str, Any]
@@ -37,16 +36,20 @@ def activity_record(job: Job) -> bool:
     if handler is None or not (handler.learns or job.handler in DREAM):
         return False
     record = partial(events_record, agent=job.agent, by=BY, persona=Persona.SUBCONSCIOUS)
+    label = handler_label(job.handler)
     told: Draft = {"handler": job.handler, "subject_type": job.subject_type, "subject_id": job.subject_id}
     done: Draft = {
         "key": _key(job),
-        "content": f"{job.handler}: {_words(job.result) or 'nothing to do'}.",
+        "content": f"{label}: {result_text(job.result) or 'nothing to do'}.",
         "metadata": {**told, "result": job.result, "tokens": job.tokens},
     }
     if job.handler in DREAM:
         day = f"{job.queued_at:%Y-%m-%d}"
         loop = {"loop_id": f"dream:{day}", "visibility": VISIBILITY}
-        opening: Draft = {"key": f"dream:{day}:prompt", "content": f"Dream of {day}: {', '.join(DREAM)}."}
+        opening: Draft = {
+            "key": f"dream:{day}:prompt",
+            "content": f"Dream of {day}. {'. '.join(map(handler_label, DREAM))}.",
+        }
         drafts = [
             {**loop, **opening, "kind": EventKind.SUBCONSCIOUS_PROMPT.value},
             {**loop, **done, "kind": EventKind.SYSTEM_EVENT.value},
@@ -56,7 +59,7 @@ def activity_record(job: Job) -> bool:
             record(events=[{**loop, **closing, "kind": EventKind.SUBCONSCIOUS_OUTPUT.value}])
     else:
         loop = {"loop_id": f"learn:{job.handler}:{job.subject_id}", "visibility": VISIBILITY}
-        prompt = f"Learn by {job.handler} from {job.subject_type} {job.subject_id}."
+        prompt = f"{label}: {job.subject_type} {job.subject_id}."
         opening = {"key": f"{_key(job)}:prompt", "content": prompt, "metadata": told, "ts": job.started_at}
         drafts = [
             {**loop, **opening, "kind": EventKind.SUBCONSCIOUS_PROMPT.value},
@@ -103,11 +106,3 @@ def _dream_summary(job: Job, day: str, *, parts: int) -> dict[str, str] | None:
 def _key(job: Job) -> str:
     """One for each time that the job was queued: what is run again has something new to tell."""
     return f"{job.key[: MAX_KEY_CHARACTERS - 50]}:{job.queued_at:%Y%m%dT%H%M%S%f}"
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name.replace('_', ' ')} {_words(each)}" for name, each in value.items())
-    if isinstance(value, list):
-        return f"{len(value)}" + (f" ({', '.join(map(str, value[:MAX_LISTED]))})" if value else "")
-    return str(value)

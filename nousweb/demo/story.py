@@ -152,7 +152,7 @@ class Rollback:
 STORY: tuple[StoryChange | Rollback, ...] = (
     StoryChange(55.0, "admin", "values", VALUES_1, "First version, agreed in the team."),
     StoryChange(54.9, "admin", "protocols", PROTOCOLS_1, "What we do today, written down."),
-    StoryChange(54.8, "admin", "boundaries", BOUNDARIES_1, "Replaces the seeded placeholder."),
+    StoryChange(54.8, "admin", "boundaries", BOUNDARIES_1, "Replaces the placeholder text."),
     StoryChange(41.0, "reviewer", "character", CHARACTER_2, "Night answers buried the finding in the third paragraph."),
     StoryChange(
         33.0, "agent", "protocols", PROTOCOLS_2, "Two rollbacks in a row had used up no error budget.", "approve"

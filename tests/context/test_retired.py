@@ -160,7 +160,7 @@ def test_retired_memory_in_the_inspector_links_to_its_successor(ada, replaced, a
     page = browser(alice).get(URL, {"input": EXPORT, "verdict": "superseded"}).content.decode()
     assert f'href="/agents/ada/facts/{old.pk}/?' in page
     assert re.search(rf'href="/agents/ada/facts/{new.pk}/[^"]*">Open its replacement', page)
-    assert "Condition for inclusion: A date before" in page
+    assert "What would include it: A date before" in page
 
 
 def test_retired_memory_quotes_no_erased_successor(ada, replaced, actor_token, charlie):

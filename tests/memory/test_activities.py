@@ -6,6 +6,7 @@ import pytest
 
 from memory.lifecycle.activity_log import activities_heal, activity_record
 from memory.lifecycle.handlers import DREAM
+from memory.lifecycle.job_words import handler_label
 from memory.lifecycle.runner import dream_queue, job_run
 from memory.models import Event, Job, LoopSummary
 from memory.services.episodes import episode_close, episode_open
@@ -47,7 +48,7 @@ def test_learning_is_a_loop_of_the_subconscious(api, ada, episode, actor_token, 
     kinds, texts = zip(*contents(night, loop_id), strict=True)
     assert kinds == ("subconscious_prompt", "subconscious_output")
     assert str(episode.pk) in texts[0]
-    assert "decisions linked 0" in texts[1]
+    assert "summary: extracted" in texts[1]
     # It names memories and quotes none, so that an erasure leaves nothing of them here.
     assert "Iceland" not in " ".join(texts)
     assert loop_id not in loops(api.as_token(actor_token))
@@ -62,7 +63,9 @@ def test_dream_is_one_loop_a_day_with_all_its_parts(api, ada, bruno, subconsciou
     assert list(loops(night)) == [dream]
     found = contents(night, dream)
     assert [kind for kind, _ in found] == ["subconscious_prompt", *["system_event"] * len(DREAM), "subconscious_output"]
-    assert sorted(content.split(":")[0] for kind, content in found if kind == "system_event") == sorted(DREAM)
+    assert sorted(content.split(":")[0] for kind, content in found if kind == "system_event") == sorted(
+        map(handler_label, DREAM)
+    )
     assert loops(night)[dream]["closed_by"] == "output"
     assert loops(api.as_token(actor_token)) == {}
     dream_queue()

@@ -115,11 +115,12 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         return refuse(VerdictCode.RETIRED, f"Retired{on}.", f"{earlier}Restore it, if it is still true.")
     if not candidate.kinds.isdisjoint(resolved.profile.excluded_kinds):
         excluded = ", ".join(sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)))
-        return refuse(VerdictCode.EXCLUDED_KIND, f"The profile excludes {excluded}.", "Use another profile.")
+        told = f"The profile excludes {excluded.replace('_', ' ')}."
+        return refuse(VerdictCode.EXCLUDED_KIND, told, "Another profile.")
     if not resolved.profile.trusts(hit.type, hit.trust):
         return refuse(
             VerdictCode.LOW_TRUST,
-            f"Its trust class is “{hit.trust}”, which the profile excludes for {hit.type}s.",
+            f"It comes from: {hit.trust}. The profile excludes {hit.type}s from there.",
             "Let a person confirm it, or use another profile.",
         )
     if candidate.pinned:

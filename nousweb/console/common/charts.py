@@ -277,7 +277,7 @@ def chart(
         every=every[:1].upper() + every[1:],
         now="" if not values[-1] else "Today so far" if step == "day" else "This hour so far",
         before=before[:1].upper() + before[1:],
-        note=f"Dots: {empty} of {len(points)} {step}s without {unit}." if empty else "",
+        note=f"A dot is a {step} without {unit}: {empty} of {len(points)}." if empty else "",
     )
 
 

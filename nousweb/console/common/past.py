@@ -55,7 +55,6 @@ def past_shown(request: HttpRequest) -> dict[str, Any]:
         "words": f"As of {moment:%Y-%m-%d %H:%M} UTC:" if moment else "",
         "is_told": past_of(request) is not None,
         "offered": getattr(request, "tells_past", False) or moment is not None,
-        "short": f"{moment:%Y-%m-%d %H:%M}" if moment else "",
         "value": f"{moment:%Y-%m-%dT%H:%M}" if moment else "",
         # Not to the minute: a page that nothing has changed stays the same.
         "latest": f"{timezone.now():%Y-%m-%d}T23:59",

@@ -117,10 +117,10 @@ class InspectorForm(forms.Form):
         widget=forms.NumberInput(attrs={"placeholder": "automatic", "step": 1}),
     )
     fill = forms.BooleanField(
-        required=False, label="Fill the budget", help_text="Less certain memories may use the rest of it."
+        required=False, label="Fill the budget", help_text="Adds less relevant memories while there is room."
     )
     pending = forms.BooleanField(
-        required=False, label="With pending", help_text="As if what waits for consent were allowed."
+        required=False, label="With pending", help_text="Includes memories that wait for consent."
     )
     profile_override = SettingsField(
         required=False,

@@ -43,7 +43,7 @@ class RecentPrompts:
         what = f"{number:,} prompt{' of the last 24 hours lacks' if number == 1 else 's of the last 24 hours lack'}"
         return HealthCheck(
             name, "warn", "incomplete", f"{what} a section that failed to load, so the agent did not know it.",
-            "Open such a run: it names the section and the error.", trend=trend, unit="prompts",
+            "Open such a prompt: it names the section and the error.", trend=trend, unit="prompts",
         )  # fmt: skip
 
 

@@ -196,7 +196,7 @@ class CensorForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"step": "0.01"}),
         label="Minimum similarity",
-        help_text="For a meaning only: 0 to 1. Empty uses the embedder's default.",
+        help_text="For a meaning only: 0 to 1. Empty uses the default of the embedding model.",
     )
     escalation_threshold = forms.IntegerField(
         min_value=1,

@@ -113,11 +113,18 @@ def short_dates(text: str) -> str:
 
 
 def clock_or_day(value: dt_module.datetime, *, both: bool = False) -> str:
-    """Local time where it is today, else the day, or `both`: "15:07", "8 Nov", "8 Nov, 15:07"."""
+    """A moment as pages print it: the local time where it is today, else the day, or `both`, and the year where it is
+    another one: "15:07", "8 Nov", "8 Nov, 15:07", "8 Nov 2024, 15:07". The exact time is the tooltip."""
     local = timezone.localtime(_aware(value))
     if local.date() == timezone.localdate():
         return f"{local:%H:%M}"
     return f"{day(value)}, {local:%H:%M}" if both else day(value)
+
+
+@register.filter
+def when(value: dt_module.datetime | None) -> str:
+    """The day and the time: "8 Nov, 15:07"."""
+    return clock_or_day(value, both=True) if value else ""
 
 
 @register.filter

@@ -101,16 +101,24 @@ def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -
 
 @register.simple_tag
 def entry(
-    label: str, value: Any, empty: str = "–", note: str = "", look: str = "", page: Any = None, query: str = ""
+    label: str,
+    value: Any,
+    empty: str = "–",
+    note: str = "",
+    look: str = "",
+    page: Any = None,
+    query: str = "",
+    clock: bool = False,
 ) -> SafeString:
-    """A term of a definition list with its value and a note, a moment with its age; for nothing `empty`, or no entry at
-    all. `look`: classes of the value; `page`, with `query`: where the value leads, as of `goto`."""
+    """A term of a definition list with its value and a note, a moment with its age, or with its time (`clock`); for
+    nothing `empty`, or no entry at all. `look`: classes of the value; `page`, with `query`: where the value leads, as
+    of `goto`."""
     if value in (None, "") and not empty:
         return SafeString("")
     if page:
         told: Any = goto(value, page, query=query)
     else:
-        told = time_of(value, empty, aged=True) if isinstance(value, datetime) else said(value, empty)
+        told = time_of(value, empty, aged=not clock, clock=clock) if isinstance(value, datetime) else said(value, empty)
     return format_html(
         "<dt>{}</dt> <dd{}>{}{}</dd>",
         label,

@@ -44,7 +44,7 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
         assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
         assert "replica lagged" in page
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
-    assert "Condition for inclusion:" in page
+    assert "What would include it:" in page
     assert "Their relevance to the question is below the minimum." in page
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "why"}))
     assert "Debugging, because of" in page

@@ -48,7 +48,7 @@ def test_agents_and_what_waits_are_found_by_name(ada: Agent, actor: Principal, a
 def test_settings_are_found_by_their_words_and_lead_to_the_field(ada: Agent, alice: User, charlie: User) -> None:
     result = browser(charlie).get(SEARCH, {"q": "no limit"}).context["result"]
     (hit,) = result.groups["Settings"]
-    assert (hit["label"], hit["kind"]) == ("Ask people about everything", "Ada")
+    assert (hit["label"], hit["kind"]) == ("Review everything", "Ada")
     address, _, field = hit["url"].partition("#")
     assert f'id="{field}"' in browser(charlie).get(address).content.decode()
     assert "Settings" not in groups(alice, "no limit")

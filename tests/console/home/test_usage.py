@@ -177,7 +177,7 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     chart = calls.drawing.chart
     monday = next(column for column in chart.columns if column.title == "Mon 9 Mar: 2 prompts, 1 failed")
     assert (monday.bar.height, monday.value, chart.axis) == (160, "2", ("2", "1", "0"))
-    assert chart.note == "Dots: 5 of 7 days without prompts."
+    assert chart.note == "A dot is a day without prompts: 5 of 7."
     assert not chart.compares, "with one prompt of the period before"
     outcomes = board(bob, chart="success").calls.drawing.chart
     assert outcomes.parts == (("Succeeded", "chart-bar"), ("Not reported", "chart-rest"), ("Failed", "chart-failed"))

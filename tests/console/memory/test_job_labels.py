@@ -1,7 +1,7 @@
-"""Background jobs on pages: each has a name in words, and its result is a line of words."""
+"""Background jobs in words: each has a name in words, and its result is a line of words."""
 
 from memory.lifecycle.handlers import handlers
-from nousweb.console.memory.views.background_jobs import HANDLER_LABELS, handler_label, result_text
+from memory.lifecycle.job_words import HANDLER_LABELS, handler_label, result_text
 
 
 def test_handler_labels_cover_every_handler():

@@ -153,7 +153,7 @@ def _words(settings: AgentSettings) -> str:
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
 SECTION_NOTES = {"recent": "Earlier sessions.", "conversation": "The last messages of this session."}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
-    "half_life_seconds": ("Half-life", "Seconds after which a turn counts half as recent."),
+    "half_life_seconds": ("Half-life", "After this time a turn counts half as recent."),
     "w_similarity": ("Weight of similarity", "0 to 1."),
     "w_recency": ("Weight of recency", "0 to 1."),
 }
@@ -171,8 +171,8 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
 }
 """By setting: the kind of loop, and the label of its factor."""
 ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
-    "per_hundred_facts": ("Reviews for 100 facts", "With 0 nobody is asked."),
-    "per_day": ("Reviews a day", "In 24 hours."),
+    "per_hundred_facts": ("Reviews per 100 facts", "0 opens no reviews."),
+    "per_day": ("Reviews per day", "In any 24 hours."),
 }
 ASKING_LABELS: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "replaced by a newer one",
@@ -263,7 +263,7 @@ class AgentSettingsForm(forms.Form):
         made["serves_users"] = forms.BooleanField(
             required=False,
             label="Serves many users",
-            help_text="Each write names its user. Memories from before are in no prompt until people assign them.",
+            help_text="Each new memory must name its user. Earlier ones stay out of prompts until assigned to a user.",
         )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
@@ -292,8 +292,8 @@ class AgentSettingsForm(forms.Form):
             )
         made["attention_unlimited"] = forms.BooleanField(
             required=False,
-            label="Ask people about everything",
-            help_text="No limit on the number of reviews. Those held back before stay in the inbox under Held back.",
+            label="Review everything",
+            help_text="No limit on reviews. Those held back earlier stay in the inbox under Held back.",
         )
         for name, (label, help_text) in ATTENTION_NUMBERS.items():
             made[f"attention_{name}"] = forms.IntegerField(
@@ -307,7 +307,7 @@ class AgentSettingsForm(forms.Form):
         made["autonomy_max_error"] = PercentField(
             required=False,
             label="Highest error rate, in %",
-            help_text="Where automatic decisions of a kind are wrong more often, people are asked instead.",
+            help_text="When automatic decisions of a kind are wrong more often than this, people decide instead.",
             widget=forms.NumberInput(attrs={"placeholder": f"{100 * DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
         )
         made["autonomy_asking"] = forms.MultipleChoiceField(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,8 +10,6 @@ from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
-from django.utils.formats import date_format
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.assembly.prompt_section import line_parts
@@ -31,6 +28,7 @@ from nousweb.console.common import agent_page, layout_of, uuid_of
 from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
+from nousweb.console.templatetags.console import when
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import snippet, visible_plain
@@ -275,7 +273,7 @@ class SideForm(forms.Form):
     def __init__(self, *args: Any, profiles: list[tuple[str, str]], runs: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         named = self.data.get(self.add_prefix("run"), NOW)
-        earlier = [(named, "An earlier run")] * all(named != value for value, _ in runs)
+        earlier = [(named, "An earlier prompt")] * all(named != value for value, _ in runs)
         self.fields["run"].widget = forms.Select(choices=[*runs, *earlier])
         self.fields["profile"] = forms.ChoiceField(
             required=False, choices=[("", "As it was"), *profiles], label="Profile"
@@ -306,7 +304,7 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         .order_by("-created_at", "-pk")
         .values_list("pk", "created_at", "beginning")[:RUNS_TO_CHOOSE]
     )
-    runs = [(str(pk), f"{_moment(at)}: {visible_plain(text) or '(empty)'}") for pk, at, text in recent]
+    runs = [(str(pk), f"{when(at)}: {visible_plain(text) or '(empty)'}") for pk, at, text in recent]
     runs.append((NOW, "The other side's request, assembled now"))
     start = {"a": runs[0][0], "b": NOW}
     a_form, b_form = (
@@ -364,9 +362,11 @@ def _fact(asked: str, agent: Agent, side: Mapping[str, Any], by: Principal) -> F
 def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[str, Any]]:
     names = [a.cleaned_data["run"].strip(), b.cleaned_data["run"].strip()]
     if names == [NOW, NOW]:
-        raise Invalid("One side must be a logged run.", field="a")
+        raise Invalid("One side must be a prompt that was sent.", field="a")
     if names[0] == names[1] and a.changes == b.changes:
-        raise Invalid("Both sides are the same. Choose another run, frame, profile or date for one of them.", field="b")
+        raise Invalid(
+            "Both sides are the same. Choose another prompt, frame, profile or date for one of them.", field="b"
+        )
     runs = [None if name == NOW else run_get(agent, by, _key(name)) for name in names]
     first, second = runs[0] or runs[1], runs[1] or runs[0]
     assert first is not None  # noqa: S101
@@ -376,7 +376,7 @@ def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[s
 
 def _key(name: str) -> UUID:
     if not (key := uuid_of(name)):
-        raise NotFound(f"There is no run {name[:60]!r}.")
+        raise NotFound(f"There is no prompt {name[:60]!r}.")
     return key
 
 
@@ -384,15 +384,11 @@ def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> dict[str
     """One side: a prompt as it was sent, or that of the same request now."""
     changes = form.changes
     if not now and not changes:
-        record, title = ContextRecord.of_run(run), f"sent {_moment(run.created_at)}"
+        record, title = ContextRecord.of_run(run), f"sent {when(run.created_at)}"
     else:
         record = context_replay(run=run, by=by, **changes)
         words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
         if "as_of" in changes:
-            words.append(f"as of {_moment(changes['as_of'])}")
+            words.append(f"as of {when(changes['as_of'])}")
         title = ", ".join(["assembled now", *words])
     return {"shown": PromptView(run.agent.slug, record), "title": title, "run": run}
-
-
-def _moment(moment: datetime) -> str:
-    return date_format(timezone.localtime(moment), "j M Y, H:i")

@@ -16,7 +16,6 @@ from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.text import Truncator
 
@@ -68,6 +67,7 @@ from nousweb.console.common import (
 )
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.labels import memory_item_url
+from nousweb.console.templatetags.console import when
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -271,7 +271,7 @@ def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
     persona: str | None = None
     if run_id := request.POST.get("run", ""):
         if not (key := uuid_of(run_id)):
-            raise NotFound("There is no such run.")
+            raise NotFound("There is no such prompt.")
         run = run_get(agent, by, key)
         asked, persona = request_of_run(run, run.persona), run.persona
     else:
@@ -390,7 +390,7 @@ def _checks(one: Expectation) -> list[dict[str, Any]]:
         if result.revision == one.revision and left:
             number = min(result.checks, left)
             left -= number
-            state, since, at = result.get_state_display(), _moment(result.since), _moment(result.checked_at)
+            state, since, at = result.get_state_display(), when(result.since), when(result.checked_at)
             kind = (result.cause or {}).get("kind")
             first = f"{state} {since}" + (f", after {kind_title(kind).lower()}" if kind else "")
             slots = [first, *[f"{state} between {since} and {at}"] * (result.checks - 2)]
@@ -398,10 +398,6 @@ def _checks(one: Expectation) -> list[dict[str, Any]]:
             told = f"{state}, {result.checks} times to {at}"
             runs.append({"key": result.pk, "state": result.state, "slots": slots[-number:], "told": told})
     return [{"state": "", "slots": ["No check"] * left}, *runs[::-1]]
-
-
-def _moment(at: datetime) -> str:
-    return f"{timezone.localtime(at):%-d %b %H:%M}"
 
 
 def _change_before(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:

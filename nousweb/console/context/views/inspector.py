@@ -141,7 +141,7 @@ def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str]]:
 def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
     """The form's values of a logged run, with all other values of the address."""
     if not (key := uuid_of(fields["run"])):
-        raise NotFound("There is no such run.")
+        raise NotFound("There is no such prompt.")
     values = QueryDict(mutable=True)
     values.update({name: str(value) for name, value in inspector_values(run_get(agent, by, key)).items()})
     for name in fields:

@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
@@ -24,6 +23,7 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
+from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import visible_plain
@@ -55,7 +55,7 @@ def _current(agent: Agent) -> dict[str, str]:
 def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
     """Its section, whose it is, and how it first differs from what is in force."""
     kind = "proposed" if isinstance(one, ChangeProposal) else f"version {one.version}"
-    name = f"{one.get_section_display()}, {kind} by {author_words(one)} {timezone.localtime(one.created_at):%-d %b}"
+    name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
     for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
         if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):

@@ -50,7 +50,7 @@ agent_endings = memory_list(
         title="Ending soon",
         noun="ending",
         about="Facts and documents with an end, the next first.",
-        empty="Facts and documents that expire, and facts that are true only until a moment, appear here before their"
+        empty="Facts and documents that expire, and facts with an end, appear here before their"
         " end and for a while after it.",
         moment="valid_until",
         numbered=True,

@@ -41,7 +41,7 @@ Goes = list[tuple[int, str]]
 NOUNS = {
     **{page.model._meta.model_name: page.label.lower() for page in TYPE_PAGES.values()},
     "loopsummary": "sessions",
-    "workingmemory": "sessions of working memory",
+    "workingmemory": "working memory sessions",
 }
 
 
@@ -240,8 +240,8 @@ def _all_of(agent: Agent) -> Goes:
         *((page.model, page.label.lower()) for page in TYPE_PAGES.values()),
         (LoopSummary, "sessions"),
         (Censor, "censors"),
-        (WorkingMemory, "sessions of working memory"),
-        (IdentityVersion, "versions of its identity"),
+        (WorkingMemory, "working memory sessions"),
+        (IdentityVersion, "identity versions"),
         (ChangeProposal, "proposals"),
         (ApiToken, "tokens"),
     ]

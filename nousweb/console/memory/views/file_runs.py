@@ -96,7 +96,7 @@ class ImportForm(forms.Form):
         required=False, max_length=100, label="Task", help_text="Key, if the memories belong to one."
     )
     user = forms.CharField(
-        required=False, max_length=100, label="User", help_text="Key of whose memories they are; * for everybody."
+        required=False, max_length=100, label="User", help_text="Key of the user that they are about; * for everybody."
     )
     only = forms.CharField(
         required=False,
