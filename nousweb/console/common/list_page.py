@@ -132,10 +132,13 @@ class Title:
             name: _read(row, getattr(self, name))
             for name in ("words", "url", "badges", "detail", "is_code", "is_pinned")
         }
-        second = "mono row-detail" if self.has_code(row) else "muted row-detail"
+        read["detail_look"] = "mono row-detail" if self.has_code(row) else "muted row-detail"
         words = str(read["words"]).split()
         initials = "".join(word[0] for word in words[:: len(words) - 1]) if len(words) > 1 else read["words"][:2]
-        return {**read, "look": self.look, "initials": initials * self.initials, "detail_look": second}
+        # A template looks long for what a row does not have.
+        read["is_keyed"] = any(getattr(row, name, "") for name in ("project", "task", "whose"))
+        read["tags"] = getattr(row, "tags", ())
+        return {**read, "look": self.look, "initials": initials * self.initials}
 
 
 def _read(row: Any, value: Value) -> Any:
@@ -209,6 +212,7 @@ class ListPage:
             "form": form,
             "is_filtered": is_filtered,
             "kept": kept or {},
+            "select": "",
             "actions": [action for action in self.actions if principal_of(request).may(action.permission)],
             "all_url": f"{request.path}?{query}" if query else request.path,
         }

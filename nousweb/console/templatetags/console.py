@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
-from nousweb.console.common import SHORTCUTS, Column, Title, author_words, section_label
+from nousweb.console.common import SHORTCUTS, Title, author_words, section_label
 from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160
@@ -204,15 +204,9 @@ def elided(paginator: "Paginator[Any]", number: int) -> Iterator[int | str]:
 
 
 @register.filter
-def cell(column: Column | Title, row: Any) -> Any:
-    """The content of a column for a row of a list."""
-    return column.of(row)
-
-
-@register.filter
-def usual(column: Column, row: Any) -> bool:
-    """Whether a cell of a list stays empty."""
-    return column.is_usual(row)
+def cell(title: Title, row: Any) -> Any:
+    """The content of the first cell of a row of a list."""
+    return title.of(row)
 
 
 @register.filter

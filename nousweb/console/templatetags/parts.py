@@ -8,18 +8,19 @@ from typing import Any
 
 from django import template
 from django.forms import BoundField
-from django.forms.utils import flatatt
+from django.template.defaultfilters import floatformat
 from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
-from django.utils.html import escape, format_html, format_html_join
+from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
-from nousweb.console.common import Chart, ChartColumn, Column, Title, bars
+from nousweb.console.common import SHORTCUTS, Chart, ChartColumn, Column, Title, bars
 from nousweb.console.common.charts import Segment
 from nousweb.console.common.list_page import ASCENDING
-from nousweb.console.templatetags.console import ago, clock_or_day, dt, iso, plain, tokens
-from nousweb.console.templatetags.visible import shown, shown_plain
+from nousweb.console.templatetags.console import ago, clock_or_day, dt, iso, kbd, plain, tokens
+from nousweb.console.templatetags.console import count as grouped
+from nousweb.console.templatetags.visible import coded, shown, shown_plain
 
 register = template.Library()
 
@@ -75,7 +76,7 @@ def source(sources: Mapping[int, dict[str, Any]], number: int) -> SafeString:
 @register.simple_tag
 def detail(value: Any, before: str = "", after: str = "", look: str = "", of: str = "span") -> SafeString:
     """An element (`of`) with a value and the words around it; without a value it is left out."""
-    html = flatatt({"class": look} if look else {})
+    html = _html({"class": look})
     return format_html("<{0}{1}>{2}{3}{4}</{0}>", of, html, before, shown(value), after) if value else SafeString("")
 
 
@@ -122,7 +123,7 @@ def entry(
     return format_html(
         "<dt>{}</dt> <dd{}>{}{}</dd>",
         label,
-        flatatt({"class": look} if look else {}),
+        _html({"class": look}),
         told,
         format_html(' <span class="faint">({})</span>', note) if note else "",
     )
@@ -158,28 +159,107 @@ def sort_head(context: template.Context, label: str, column: Column | Title, loo
     return format_html('<th scope="col"{}{}><a href="?{}">{}</a></th>', class_, sorted_, query.urlencode(), label)
 
 
+@register.simple_tag(takes_context=True)
+def cells(context: template.Context, columns: Sequence[Column], row: Any) -> SafeString:
+    """The cells of a row of a list after its first one; what is usual stays empty, but for a ratio."""
+    drawn = SafeString("")
+    for column in columns:
+        if column.look != "ratio" and column.is_usual(row):
+            drawn += SafeString("<td></td>")
+            continue
+        look = "actions" if column.label == "Actions" else "num" if column.is_number else ""
+        html = _html({"data-label": column.label, "class": look})
+        drawn += format_html("<td{}>{}</td>", html, _cell(context, column, row))
+    return drawn
+
+
+def _cell(context: template.Context, column: Column, row: Any) -> SafeString | str:
+    value = column.of(row)
+    match column.look:
+        case "time":
+            return time_of(value)
+        case "ratio":
+            return str(floatformat(value, 2))
+        case "count" | "times":
+            return f"{grouped(value)}{'×' if column.look == 'times' else ''}"
+        case "text":
+            return format_html("<span>{}</span>", coded(value)) if value else _faint(column.empty)
+    assert context.template is not None, "a tag is rendered by a template"  # noqa: S101
+    told = {"row": row, "perms": context.get("perms"), "request": context.get("request")}
+    return format_html("<span>{}</span>", context.template.engine.get_template(column.look).render(context.new(told)))
+
+
 @register.inclusion_tag("components/fields.html")
 def fields(*given: Any, **look: Any) -> dict[str, Any]:
     """Fields of a form, one by one or many at once; `optional` and `mono`: of all of them."""
     return {"fields": [field for each in given for field in ([each] if isinstance(each, BoundField) else each)], **look}
 
 
-@register.inclusion_tag("components/button.html")
-def button(label: str, name: str = "", value: Any = "", **look: Any) -> dict[str, Any]:
-    """A button that sends the form around it: its label, name, value, shortcut (`key`) and class (`look`)."""
-    return {"label": label, "name": name, "value": value, **look}
+@register.simple_tag
+def button(label: str, name: str = "", value: Any = "", form: str = "", to: str = "", **look: Any) -> SafeString:
+    """A button that sends the form around it, or `form`, to its page or another (`to`): its label, name, value and
+    look (`_pressed`)."""
+    given = {"type": "submit", "name": name, "value": str(value) if name else "", "form": form, "formaction": to}
+    return _pressed("button", label, given, **look)
 
 
-@register.inclusion_tag("components/post.html")
-def post(label: str, page: Any = "", *address: Any, query: str = "", when: Any = True, **look: Any) -> dict[str, Any]:
-    """A form that is one button: its label, page, shortcut (`key`), class (`look`), `name`, `value`; `when`."""
-    return {"label": label, "url": _url(page, address, query), "when": when, **look}
+@register.simple_tag(takes_context=True)
+def post(
+    context: template.Context,
+    label: str,
+    page: Any = "",
+    *address: Any,
+    query: str = "",
+    when: Any = True,
+    form_look: str = "",
+    **look: Any,
+) -> SafeString:
+    """A form that is one button, `when` it shows: its label and page, and what the button has."""
+    if not when:
+        return SafeString("")
+    return postform(context, button(label, **look), page, *address, query=query, look=form_look)
 
 
-@register.inclusion_tag("components/link.html")
-def link(label: str, page: Any, *address: Any, query: str = "", when: Any = True, **look: Any) -> dict[str, Any]:
-    """A link that looks like a button: its label, page, shortcut (`key`) and class (`look`); `when` it shows."""
-    return {"label": label, "url": _url(page, address, query), "when": when, **look}
+@register.simple_tag
+def link(label: str, page: Any, *address: Any, query: str = "", when: Any = True, **look: Any) -> SafeString:
+    """A link that looks like a button, `when` it shows: its label, page and look (`_pressed`)."""
+    return _pressed("a", label, {"href": _url(page, address, query)}, **look) if when else SafeString("")
+
+
+def _pressed(
+    element: str,
+    label: str,
+    given: dict[str, Any],
+    *,
+    look: str = "",
+    also: str = "",
+    key: str = "",
+    key_label: str = "",
+    title: str = "",
+    rel: str = "",
+    current: Any = False,
+    first: Any = False,
+    aria: str = "",
+    of: Any = "",
+) -> SafeString:
+    """A button or what looks like one, with the key of its shortcut. `also` are further classes; `first`: it is pressed
+    first; `aria` and `of`: an accessible name, where the label says less."""
+    given = {"class": " ".join(["btn", *(f"btn-{part}" for part in look.split()), *also.split()]), **given}
+    given |= {"title": shown_plain(title), "rel": rel, "aria-current": current and "true", "data-first": bool(first)}
+    if aria or of:
+        given["aria-label"] = shown_plain(f"{aria or label} {of}".strip())
+    if not key:
+        return format_html("<{0}{1}>{2}</{0}>", element, _html(given), shown(label))
+    given |= {"data-key": SHORTCUTS[key].key, "data-key-label": shown_plain(key_label)}
+    return format_html("<{0}{1}>{2} {3}</{0}>", element, _html(given), shown(label), kbd(key))
+
+
+def _html(given: Mapping[str, Any]) -> SafeString:
+    """The attributes of an element that have a value, as of Django's `flatatt`, which takes three times as long."""
+    named = (
+        (name, "" if value is True else f'="{conditional_escape(value)}"') for name, value in given.items() if value
+    )
+    return SafeString("".join(f" {name}{told}" for name, told in named))
 
 
 @register.simple_block_tag(takes_context=True)
@@ -194,7 +274,7 @@ def postform(
 ) -> SafeString:
     """A form that is sent to a page: the page, its classes (`look`), other attributes (`_` for `-`), and its parts."""
     given = {"method": "post", "action": _url(page, address, query), "class": look, **attributes}
-    html = flatatt({name.replace("_", "-"): value for name, value in given.items() if value})
+    html = _html({name.replace("_", "-"): value for name, value in given.items()})
     return format_html("<form{}>{}{}</form>", html, CsrfTokenNode().render(context), SafeString(content))
 
 
@@ -214,7 +294,7 @@ def goto(
     if empty and not label:
         return _faint(empty)
     given = {"href": _url(page, address, query), "class": look, "title": shown_plain(title), "data-open": row}
-    html = flatatt({name: value for name, value in given.items() if value})
+    html = _html(given)
     return format_html("<a{}>{}</a>", html, shown(label))
 
 
