@@ -236,7 +236,7 @@ FIRST_FILTERS = (
     "risk",
     "sort",
 )
-FILTERS_SHOWN = 5
+FILTERS_SHOWN = 4
 SELDOM_FILTERS = frozenset({"action", "author", "channel"})
 """Those of the audit trail, behind "More" as long as they have no value."""
 

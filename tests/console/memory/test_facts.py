@@ -34,6 +34,13 @@ def test_facts_page_shows_the_actor_only(ada: Agent, alice: User) -> None:
     assert "Add fact" not in page
 
 
+def test_action_of_the_facts_stands_beside_their_filters(ada: Agent, bob: User) -> None:
+    Fact.objects.create(agent=ada, content="Seen.")
+    head, _, content = browser(bob).get(reverse(FACTS[0], args=FACTS[1])).content.decode().partition("<main")
+    assert "Add fact" not in head
+    assert "Add fact" in content.partition("</form>")[2].partition("<table")[0]
+
+
 def test_facts_page_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) -> None:
     for content, category, subject, confidence in (
         ("Tea.", "preference", "Ms Lind", 0.4),

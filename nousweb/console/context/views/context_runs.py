@@ -339,6 +339,7 @@ A_LINE = 160
 LIST = ListPage(
     title="Prompts",
     noun="prompt",
+    has_bar=True,
     empty="When the agent requests a context with its token, the response is kept here until its retention ends.",
 )
 
