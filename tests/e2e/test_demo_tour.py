@@ -49,6 +49,7 @@ def test_the_guided_demo_is_done_by_keyboard_and_follows_to_a_phone(
     told = phone.get_by_role("region", name="Guided demo")
     expect(told).to_contain_text("4 of 4. Undo a decision")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+    told.locator("summary").click()
     told.get_by_role("link", name="Open your last decision").click()
     phone.get_by_role("button", name="Undo").click()
     expect(told).to_contain_text("All four steps are done")

@@ -54,7 +54,7 @@ VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memory
 TALK = "context.talk_to_agent"
 PLAYGROUND_MODES = (
     ("Conversation", "agent_playground", TALK),
-    ("Two identities", "agent_playground_compare", "identity.view_identityversion"),
+    ("Compare identities", "agent_playground_compare", "identity.view_identityversion"),
 )
 INBOX_PARTS = (
     ("Start reviewing", "start=1", VIEW_PROPOSAL),

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.assembly.budget_selection import USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import ContextRecord
@@ -222,10 +222,16 @@ class PromptView:
     @property
     def budget_words(self) -> str:
         """Whose budget it is: that of the frame, where neither the request nor the agent's settings name another."""
-        frame = FRAMES.get(self.record.frame_id)
         if self.record.request.get("budget"):
             return "the requested budget"
-        return f"the {frame.label} budget" if frame and frame.total == self.record.budget_tokens else "its own budget"
+        if not self.frame or self.frame.total != self.record.budget_tokens:
+            return "its own budget"
+        return f"the {self.frame.label} budget"
+
+    @property
+    def frame(self) -> Frame | None:
+        """The kind of question, which has a budget."""
+        return FRAMES.get(self.record.frame_id)
 
     @property
     def free(self) -> int:
