@@ -87,10 +87,7 @@ def demo_load() -> None:
 def _person(name: str, role: str, password: str) -> Principal:
     owner = role == OWNER
     staff = owner or role == "Administrator"
-    first, last = story.FULL_NAMES[name]
-    user = User.objects.create_user(
-        name, f"{name}@nous.example", password, first_name=first, last_name=last, is_staff=staff, is_superuser=owner
-    )
+    user = User.objects.create_user(name, f"{name}@nous.example", password, is_staff=staff, is_superuser=owner)
     user.groups.set(Group.objects.filter(name=role))
     return Principal.of_user(User.objects.get(pk=user.pk))
 

@@ -6,13 +6,6 @@ from typing import Any, Literal
 
 AGENT_SLUG = "marlow"
 AGENT_NAME = "Marlow"
-FULL_NAMES = {
-    "viewer": ("Vera", "Lindqvist"),
-    "reviewer": ("Rosa", "Weber"),
-    "admin": ("Amir", "Haddad"),
-    "owner": ("Olga", "Marsh"),
-}
-"""First and last names of the people, by the names with which they log in."""
 
 CHARACTER_1 = """\
 You are Marlow, the on-call assistant of a small platform team. You help engineers find out what is wrong with \
