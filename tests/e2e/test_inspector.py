@@ -9,6 +9,7 @@ from django.urls import reverse
 from playwright.sync_api import Locator, Page, Route, expect
 
 from context.models import ContextPin, ContextRun
+from context.services.context import context_outcome, context_respond
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
@@ -176,6 +177,22 @@ def test_changes_that_made_a_difference_are_found_step_by_step(
     expect(page.get_by_text("prompts were rebuilt")).to_be_visible()
     expect(page.locator(".bisect-difference").first).to_contain_text(REPLICA)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_failed_prompt_is_traced_to_its_wrong_memory_and_mended_on_a_phone_in_four_taps(
+    ledger: Fact, ada: Agent, actor: Principal, bob: User, log_in: Callable[..., Page]
+) -> None:
+    run = make_run(ada, actor)
+    context_respond(run=run, response="1. The replica lagged, so the ledger export failed.", by=actor)
+    context_outcome(run=run, outcome="failure", by=actor)
+    page = log_in(bob, width=390, height=844)
+    page.goto("/")
+    page.get_by_role("link", name=EXPORT).click()
+    page.get_by_text("Something is wrong").click()
+    page.get_by_role("link", name="Memory 1 is wrong").click()
+    page.get_by_role("button", name="Mark as wrong").click()
+    expect(page.get_by_text("No prompt includes this fact from now on.")).to_be_visible()
+    assert Fact.objects.get(pk=ledger.pk).invalidated_at
 
 
 def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]) -> None:

@@ -32,28 +32,28 @@ def memory_item_url(slug: str, item_type: str, item_id: str, query: str = "") ->
     return ""
 
 
-VERDICTS: Mapping[str, tuple[str, str, str]] = {
-    "included": ("ok", "included", ""),
-    "over_budget": ("warn", "no room", "Better ones had used up the budget."),
-    "over_limit": ("warn", "enough others of its type", "Better ones had the places that the plan gives their type."),
-    "duplicate_message": ("neutral", "already in the conversation", "The conversation says the same."),
-    "duplicate_input": ("neutral", "already in the input", "The question says the same."),
-    "duplicate_item": ("neutral", "the same as another", "Another memory in the prompt says the same."),
-    "invalidated": ("removed", "marked as wrong", "They were never true."),
-    "contested": ("warn", "contradicted", "The profile prefers the facts that contradict them."),
-    "low_importance": ("neutral", "not important enough", "The profile asks for more important ones."),
-    "excluded_kind": ("block", "excluded by the profile", "The profile excludes memories of their kind."),
-    "low_trust": ("block", "not trusted", "The profile asks for more trusted sources."),
-    "quarantined": ("block", "quarantined", "They read like an instruction or a secret."),
-    "not_planned": ("neutral", "type not searched", "The plan for this question does not search their type."),
-    "superseded": ("removed", "replaced", "Newer facts took their place."),
-    "retired": ("removed", "retired", "Somebody retired them."),
-    "expired": ("removed", "expired", "Their time is over."),
-    "not_yet_valid": ("neutral", "not yet valid", "Their time had not come."),
-    "other_project": ("neutral", "of another project", "They belong to another project than the question."),
-    "below_threshold": ("neutral", "not relevant enough", "Their relevance to the question is below the minimum."),
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    "included": ("included", ""),
+    "over_budget": ("no room", "Better ones had used up the budget."),
+    "over_limit": ("enough others of its type", "Better ones had the places that the plan gives their type."),
+    "duplicate_message": ("already in the conversation", "The conversation says the same."),
+    "duplicate_input": ("already in the input", "The question says the same."),
+    "duplicate_item": ("the same as another", "Another memory in the prompt says the same."),
+    "invalidated": ("marked as wrong", "They were never true."),
+    "contested": ("contradicted", "The profile prefers the facts that contradict them."),
+    "low_importance": ("not important enough", "The profile asks for more important ones."),
+    "excluded_kind": ("excluded by the profile", "The profile excludes memories of their kind."),
+    "low_trust": ("not trusted", "The profile asks for more trusted sources."),
+    "quarantined": ("quarantined", "They read like an instruction or a secret."),
+    "not_planned": ("type not searched", "The plan for this question does not search their type."),
+    "superseded": ("replaced", "Newer facts took their place."),
+    "retired": ("retired", "Somebody retired them."),
+    "expired": ("expired", "Their time is over."),
+    "not_yet_valid": ("not yet valid", "Their time had not come."),
+    "other_project": ("of another project", "They belong to another project than the question."),
+    "below_threshold": ("not relevant enough", "Their relevance to the question is below the minimum."),
 }
-"""Kind of badge, word, and the reason of all that have it, by verdict, in the order of the page."""
+"""Word, and the reason of all that have it, by verdict, in the order of the page."""
 
 SCOPES = ("task", "project", "global")
 """In the order of the page; JSON of the log does not keep one."""

@@ -155,7 +155,7 @@ COLOURS: Mapping[str, str] = {
 """The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
-VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word, _) in VERDICTS.items()}}
+VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (word, _) in VERDICTS.items()}}
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
 
 
@@ -434,8 +434,8 @@ class PromptView:
         return [
             {
                 **one,
-                "word": VERDICTS.get(one["verdict"], ("", one["verdict"], ""))[1],
-                "why": VERDICTS.get(one["verdict"], ("", "", ""))[2],
+                "word": VERDICTS.get(one["verdict"], (one["verdict"], ""))[0],
+                "why": VERDICTS.get(one["verdict"], ("", ""))[1],
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
                 "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
@@ -455,9 +455,7 @@ class PromptView:
         """The number of candidates by verdict."""
         counts = Counter(candidate["verdict"] for candidate in self.record.candidates)
         return [
-            {"code": code, "word": word, "kind": kind, "count": counts[code]}
-            for code, (kind, word, _) in VERDICTS.items()
-            if counts[code]
+            {"code": code, "word": word, "count": counts[code]} for code, (word, _) in VERDICTS.items() if counts[code]
         ]
 
 

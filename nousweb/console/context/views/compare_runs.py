@@ -251,7 +251,7 @@ def _positions(record: ContextRecord) -> dict[Key, RunPosition]:
             positions[key] = RunPosition(section["label"], number, item.get("text", ""), item.get("tokens", 0))
     for key, one in verdicts.items():
         if key not in positions:
-            word = VERDICTS.get(one["verdict"], ("", one["verdict"], ""))[1]
+            word = VERDICTS.get(one["verdict"], (one["verdict"], ""))[0]
             positions[key] = RunPosition("", 0, one["text"], one["tokens"], word)
     return positions
 
