@@ -313,6 +313,7 @@ NO_PAGES = {
     "agent_export_change",
     "agent_procedure_use",
     "agent_subject_add",
+    "agent_subject_beside",
     "agent_subject_change",
     "agent_supersession_undo",
     "lifecycle_retry",

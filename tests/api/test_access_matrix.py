@@ -392,6 +392,7 @@ POST   agent_supersession_undo        login no    in    in    login
 GET    agent_subject                  login in    in    in    login
 GET    agent_subjects                 login in    in    in    login
 GET    agent_subject_thing            login in    in    in    login
+GET    agent_subject_beside           login no    in    in    login
 POST   agent_subject_add              login no    in    in    login
 POST   agent_subject_change           login no    in    in    login
 GET    lifecycle                      login in    in    in    login
@@ -591,6 +592,7 @@ class World:
             "agent_health_list": {"finding": "stale"}, "agent_health_bulk": {"finding": "stale"},
             "agent_user": {"user": "mia"},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
+            "agent_subject_beside": {"pk": self.keys["subject_id"]},
             "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
             "lifecycle_retry": {"pk": self.retried.pk},
             "lifecycle_schedule": {"pk": Schedule.objects.earliest("pk").pk},

@@ -20,6 +20,7 @@ from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text, review_state
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from nousweb.console.common import FORM, page
+from nousweb.console.common.subject_comparison import Comparison, subjects_compare
 from nousweb.console.inbox.decisions import undo_offer
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.item_titles import review_title
@@ -31,7 +32,6 @@ from nousweb.lib.textdiff import diff_texts
 
 HELD_SHOWN = 20
 """Memories of the same words."""
-FACTS_SHOWN = 5
 """Maximum number of facts that are shown of each subject that may be the same as another."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
@@ -180,7 +180,7 @@ def _review_page(
             "answers": _buttons(review),
             "chosen": request.POST.get("choice", ""),
             "preview": _preview(review, by),
-            "things": _things(review),
+            "comparison": _comparison(review),
             "quarantined": _quarantined(review),
             "held_title": "In use" if review.details.get("codes") == ["shown"] else "Not in use until you allow it",
             "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
@@ -274,14 +274,11 @@ def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, in
     ]
 
 
-def _things(review: MemoryReview) -> list[tuple[Subject, list[Fact], int]]:
-    """The subjects that a question is about, each with its latest facts and how many there are."""
+def _comparison(review: MemoryReview) -> Comparison:
+    """The subjects that a question is about, side by side."""
     found = Subject.objects.filter(agent=review.agent, persona=review.persona, pk__in=review.subjects)
-    shown = []
-    for subject in sorted(found.prefetch_related("aliases"), key=lambda row: review.subjects.index(row.pk)):
-        facts = Fact.objects.active().filter(agent=review.agent, subject_alias__subject=subject)
-        shown.append((subject, list(facts.order_by("-recorded_at", "id")[:FACTS_SHOWN]), facts.count()))
-    return shown
+    subjects = sorted(found.prefetch_related("aliases"), key=lambda row: review.subjects.index(row.pk))
+    return subjects_compare(subjects)
 
 
 def _get(by: Principal, pk: UUID) -> MemoryReview:

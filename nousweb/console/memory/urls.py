@@ -54,6 +54,7 @@ urlpatterns = [
     path(f"{AGENT}subjects/", subjects.agent_subjects, name="agent_subjects"),
     path(f"{AGENT}subjects/add/", subjects.agent_subject_add, name="agent_subject_add"),
     path(f"{AGENT}subjects/<uuid:pk>/", subjects.agent_subject_thing, name="agent_subject_thing"),
+    path(f"{AGENT}subjects/<uuid:pk>/beside/", subjects.agent_subject_beside, name="agent_subject_beside"),
     path(f"{AGENT}subjects/<uuid:pk>/<slug:change>/", subjects.agent_subject_change, name="agent_subject_change"),
     path(f"{AGENT}subjects/<path:subject>/", subjects.agent_subject, name="agent_subject"),
     path(f"{AGENT}search/", search.agent_search, name="agent_search"),

@@ -60,14 +60,28 @@ def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_
     person = browser(bob)
     page = person.get(PAGE)
     assert {row.name for row in page.context["rows"] if row.is_contradicted} == {"Tim"}
-    subject, into = page.context["suggested"].values()
+    subject, into = (page.context["suggested"][name] for name in ("subject", "into"))
     assert {subject.name, into.name} == {"deployments", "deploys"}
     assert text_of(page).count("the same subject?") == 1
+    assert re.search("Similar facts: “The (deploys|deployments) are green.” and “The deploy", text_of(page))
     told = person.post(f"{PAGE}{subject.pk}/apart/", {"into": into.name, "query": "sort=facts"}, follow=True)
     assert "stay two subjects" in text_of(told)
     assert told.request["QUERY_STRING"] == "sort=facts"
     assert told.context["suggested"] is None
     assert "already resolved" in text_of(person.post(f"{PAGE}{subject.pk}/apart/", {"into": into.name}, follow=True))
+
+
+def test_subject_stands_beside_the_one_that_it_would_be_merged_into(ada, two, system, bob):
+    tim, captain = two
+    for subject, place in ((tim, "Rome"), (captain, "Oslo")):
+        fact = make_fact(ada, f"{subject.name} has a home in {place}.", system, subject=subject.name)
+        Fact.objects.filter(pk=fact.pk).update(attribute="home", value=place)
+    person = browser(bob)
+    beside = text_of(person.get(f"{PAGE}{captain.pk}/beside/?into=tim"))
+    for told in ("owns two boats", "lives in Rome", "2 facts", "Both have facts about: home (Oslo, Rome)."):
+        assert told in beside, told
+    for nobody in ("", "the captain", "somebody else"):
+        assert "fact" not in text_of(person.get(f"{PAGE}{captain.pk}/beside/", {"into": nobody})), nobody
 
 
 def test_kind_of_a_subject_is_set_in_its_row(ada, two, bob, charlie):

@@ -28,6 +28,7 @@ from memory.services.subjects.registry import (
     subject_pair_review_key,
 )
 from nousweb.console.common import POST, Column, ListExport, Title, uuids_of
+from nousweb.console.common.subject_comparison import subjects_compare
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,
@@ -85,7 +86,7 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
     """The first two subjects of a list whose names are alike, of which nobody has said that they differ: the one to be
-    merged, which has fewer facts, `into` the other. At most one query."""
+    merged, which has fewer facts, `into` the other, and their `comparison`."""
     if not (scope.by.may(CHANGE) and scope.by.may(REVIEW)):
         return None
     pairs = {
@@ -98,7 +99,7 @@ def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any]
     for about, pair in pairs.items():
         if about not in decided:
             subject, into = sorted(pair, key=lambda each: each.facts)
-            return {"subject": subject, "into": into}
+            return {"subject": subject, "into": into, "comparison": subjects_compare([subject, into])}
     return None
 
 
@@ -219,6 +220,16 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         may_erase=scope.by.may("memory.erase_memory"),
     )
     return render(request, "memory/subject.html", context)
+
+
+@memory_page(CHANGE, of=Subject)
+def agent_subject_beside(request: HttpRequest, scope: PersonaScope, subject: Subject) -> HttpResponse:
+    """For htmx: a subject beside the one that ?into= names, before they are merged."""
+    known = alias_find(agent=scope.agent, persona=subject.persona, spelling=request.GET.get("into", "").strip() or "-")
+    pair = [subject.pk, known.subject_id] if known and known.subject_id != subject.pk else []
+    rows = {row.pk: row for row in Subject.objects.filter(agent=scope.agent, pk__in=pair).prefetch_related("aliases")}
+    shown = {"agent": scope.agent, "comparison": subjects_compare([rows[key] for key in pair]), "suffix": scope.suffix}
+    return render(request, "memory/_subjects_beside.html", shown)
 
 
 @memory_page(CHANGE, of=Subject, methods=POST)
