@@ -22,6 +22,7 @@ from memory.services.subjects.changes import subjects_merged_in_dry_run
 from memory.types import MEMORY_TYPES
 from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.line_differences import Budget, line_spans
+from nousweb.lib.textdiff import first_change
 
 State = ExpectationResult.State
 
@@ -123,6 +124,11 @@ class ImpactRow:
     @property
     def tokens_change(self) -> int:
         return self.tokens_after - self.tokens_before
+
+    @property
+    def example(self) -> tuple[str, str]:
+        """The first line in which the prompts differ, with its sign."""
+        return first_change(self.before, self.after)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -175,18 +175,20 @@ def sized_tokens(section: str, characters: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """One version in the history, with its size and the change of its size."""
+    """One version in the history, with its size, the change of its size, and a line that it changed."""
 
     version: IdentityVersion
     tokens: int
     trend: int | None
+    example: tuple[str, str] = ("", "")
 
     @classmethod
-    def of(cls, version: IdentityVersion) -> "VersionRow":
+    def of(cls, version: IdentityVersion, example: tuple[str, str] = ("", "")) -> "VersionRow":
         """The row of a version out of `section_history`."""
         size, before = version.size, version.size_before  # type: ignore[attr-defined]
         tokens = sized_tokens(version.section, size)
-        return cls(version, tokens, None if before is None else tokens - sized_tokens(version.section, before))
+        trend = None if before is None else tokens - sized_tokens(version.section, before)
+        return cls(version, tokens, trend, example)
 
 
 def approvals() -> QuerySet[ChangeProposal]:

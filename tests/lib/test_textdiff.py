@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.lib.textdiff import Row, TextDiff, diff_texts
+from nousweb.lib.textdiff import Row, TextDiff, diff_texts, first_change
 
 SENTENCE = (
     "It keeps the house calm: it looks before it speaks, it asks when it does not know, it says what it saw and"
@@ -143,3 +143,17 @@ def test_long_hostile_texts_are_compared_in_bounded_time() -> None:
         ("👨\u200d👩" * 25_000, "👨\u200d👧" * 25_000),
     ):
         assert not diff_texts(old, new).identical
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("- a\n- b", "- a\n- c\n- d", ("+", "c")),
+        ("a\n\n## b", "a\n", ("−", "b")),
+        ("a\nb", "b\na", ("", "")),
+        ("", "---", ("+", "---")),
+        ("a", "a", ("", "")),
+    ],
+)
+def test_first_change_is_a_line_that_only_one_text_has(old: str, new: str, change: tuple[str, str]) -> None:
+    assert first_change(old, new) == change

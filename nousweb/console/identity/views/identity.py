@@ -1,6 +1,7 @@
 """One agent's identity: as it stands, as it was, and ways to change it."""
 
 import hashlib
+from itertools import pairwise
 from typing import Any
 
 from django.contrib import messages
@@ -55,7 +56,7 @@ from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackFor
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, existing
 from nousweb.lib.lookalikes import warnings_of
-from nousweb.lib.textdiff import diff_texts
+from nousweb.lib.textdiff import diff_texts, first_change
 
 PROPOSE = "identity.propose_changeproposal"
 
@@ -91,11 +92,13 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     moment = past_of(request) or clock.now()
     page = page_of(request, section_history(agent, named).filter(created_at__lte=moment))
     texts = IdentityVersion.objects.filter(agent=agent, section=named, created_at__lte=moment).order_by("-version")
-    rows = [VersionRow.of(version) for version in page]
+    read = list(reversed(texts[:VERSIONS_READ])) if page.number == 1 else []
+    changed = {new.version: first_change(old.content, new.content) for old, new in pairwise(read)}
+    rows = [VersionRow.of(version, changed.get(version.version, ("", ""))) for version in page]
     if rows and page.number == 1:
         # In the past, another version was the current one.
         rows[0].version.is_current = True
-    lines = line_origins(list(reversed(texts[:VERSIONS_READ]))) if page.number == 1 else []
+    lines = line_origins(read)
     prefetch_related_objects([line.version for line in lines], Prefetch("proposals", approvals()))
     context = {
         **_about(agent, named),
