@@ -74,6 +74,18 @@ class ListFilter(django_filters.FilterSet):
         return self.qs if self.form.is_valid() else self.queryset.none()
 
 
+AUDIT_AREAS = {
+    "identity": ("Identity", ("identity", "proposal")),
+    "facts": ("Facts", ("fact", "knownsource", "memory_review", "subject")),
+    "decisions": ("Decisions", ("decision",)),
+    "prompts": ("Prompts", ("censor", "context", "expectation", "playground")),
+    "access": ("Access", ("invitation", "login", "oauth_client", "second_factor", "secret", "token", "user")),
+    "settings": ("Settings", ("agent", "profile", "schedule", "webhook")),
+    "all": ("Everything", ()),
+}
+"""What records are about: the words, and the first words of their actions; all of them without any."""
+
+
 class AuditFilter(ListFilter):
     """Filters of the audit trail: who did what, when, to what."""
 
@@ -93,6 +105,11 @@ class AuditFilter(ListFilter):
     period = period_filter("at")
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
+    about = django_filters.ChoiceFilter(
+        choices=[(key, label) for key, (label, _) in AUDIT_AREAS.items()],
+        method="filter_about",
+        widget=forms.HiddenInput,
+    )
     # Chosen from a row: nobody knows an id by heart. One that a log has goes into the field of words.
     object = django_filters.CharFilter(method="filter_object", label="Object", widget=forms.HiddenInput)
     request = django_filters.CharFilter(field_name="request_id", label="Request id", widget=forms.HiddenInput)
@@ -105,6 +122,11 @@ class AuditFilter(ListFilter):
         super().__init__(*args, **kwargs)
         self.filters["agent"].extra["choices"] = agent_choices(by)
         self.filters["action"].extra["choices"] = [(name, name) for name in audit_actions(by)]
+
+    def filter_about(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
+        nouns = AUDIT_AREAS[value][1]
+        actions = [action for action, _ in self.filters["action"].extra["choices"] if action.partition(".")[0] in nouns]
+        return queryset.filter(action__in=actions) if nouns else queryset
 
     def filter_channel(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         return queryset.filter(channel="" if value == "itself" else value)

@@ -1,6 +1,5 @@
 """The audit trail's page: by which way in a change came, and only those that came so."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -8,7 +7,6 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command
 
 from context.services.context import context_outcome
-from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
 from memory.services.censors import censor_check, censor_create
@@ -47,7 +45,7 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob, charlie):
         context_outcome(run=run, outcome=outcome, by=actor)
     for person in (bob, charlie):
         demo_tour_begin(agent=ada, by=Principal.of_user(person))
-    rows = browser(bob).get("/audit/").context["rows"]
+    rows = browser(bob).get("/audit/?about=all").context["rows"]
     assert [(row.who, row.verb, row.times, len(row.more)) for row in rows][:2] == [
         ("2 people", "began the guided demo of", "", 1),
         ("Ada", "reported success with", "twice", 1),
@@ -64,7 +62,7 @@ def test_successes_of_a_day_are_one_row_whatever_stands_between_them(ada, actor,
     context_outcome(run=runs[1], outcome="success", by=actor)
     context_outcome(run=runs[3], outcome="success", by=actor)
     context_outcome(run=runs[0], outcome="failure", by=actor)
-    rows = browser(bob).get("/audit/").context["rows"]
+    rows = browser(bob).get("/audit/?about=prompts").context["rows"]
     told = [(row.verb, row.is_quiet, len(row.more)) for row in rows if row.action == "context.outcome"]
     assert told == [
         ("reported failure with", False, 0),
@@ -89,7 +87,7 @@ def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
     censor_create(agent=ada, pattern="password", severity="warn", reason="Secrets stay here.", by=actor)
     censor_check(text="My password.", agent=ada, by=actor, count=True)
     context_outcome(run=make_run(ada, actor, "Which database?"), outcome="failure", by=actor)
-    page = browser(bob).get("/audit/")
+    page = browser(bob).get("/audit/?about=prompts")
     told = {row.action: (row.verb, row.label, row.edit) for row in page.context["rows"]}
     assert told["censor.trigger"] == ("triggered the censor", "“Secrets stay here.”", "warned")
     assert told["context.outcome"][0] == "reported failure with"
@@ -99,33 +97,39 @@ def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):
     for by in (system, system, system, actor, actor):
         make_events(ada, by, "It rains.")
-    page = browser(bob).get("/audit/?system=1")
+    page = browser(bob).get("/audit/?about=all")
     assert [(row.author_kind, len(row.more)) for row in page.context["rows"]][:2] == [("token", 1), ("system", 2)]
     assert "2 more" in page.content.decode()
 
 
-def test_audit_hides_what_the_system_did_itself_and_says_how_much(ada, actor, system, bob):
-    made = AuditEvent.objects.filter(author_kind="system").count()
+def test_audit_begins_with_changes_and_shows_what_each_view_is_about(ada, actor, system, bob):
+    """Outcomes and what the system did itself are left out until they are asked for."""
     for by in (system, system, actor):
         make_events(ada, by, "It rains.")
+    make_proposal(ada, actor, "values")
+    context_outcome(run=make_run(ada, actor, "Which database?"), outcome="success", by=actor)
     client = browser(bob)
-    page = client.get("/audit/", {"agent": "ada"})
-    assert "system" not in {row.author_kind for row in page.context["rows"]}
-    of_ada = AuditEvent.objects.filter(author_kind="system", agent_slug="ada").count()
-    assert of_ada >= 2
-    switch = r'aria-checked="{}" href="{}">System\s+records\s+{}'
-    count = f'<span class="count">{of_ada}</span>'
-    assert re.search(switch.format("false", r"\?agent=ada&amp;system=1", count), page.content.decode())
-    page = client.get("/audit/", {"agent": "ada", "system": "1"})
-    assert "system" in {row.author_kind for row in page.context["rows"]}
-    assert re.search(switch.format("true", r"\?agent=ada", "</a>"), page.content.decode())
-    assert '<input type="hidden" name="system" value="1">' in page.content.decode(), "filters keep the choice"
+
+    def shown(**asked):
+        page = client.get("/audit/", {"agent": "ada", **asked})
+        found = {row.action for row in page.context["rows"]}
+        return found, [view["label"] for view in page.context["layouts"] if view["active"]], page.content.decode()
+
+    found, active, content = shown()
+    assert (found, active) == ({"events.record", "proposal.create"}, ["Changes"])
+    assert "?agent=ada&amp;about=identity" in content, "views keep the filters"
+    found, active, content = shown(about="identity")
+    assert ({action.partition(".")[0] for action in found} <= {"identity", "proposal"}, active) == (True, ["Identity"])
+    assert '<input type="hidden" name="about" value="identity"' in content, "filters keep the view"
+    assert shown(about="prompts")[:2] == ({"context.outcome"}, ["Prompts"])
+    assert shown(about="decisions")[0] == set()
+    found, active, _ = shown(about="all")
+    assert found >= {"context.outcome", "agent.create"}
     for asked in ({"kind": "system"}, {"q": "It rains"}, {"action": "events.record"}):
-        assert "aria-checked" not in client.get("/audit/", asked).content.decode(), asked
-    assert AuditEvent.objects.filter(author_kind="system").count() == made + 2
+        assert shown(**asked)[1] == ["Everything"], asked
 
 
-def test_audit_lists_by_day_and_names_an_author_once(ada, actor, bob, alice):
+def test_audit_lists_by_day(ada, actor, bob, alice):
     now = clock.now()
     for days in (9, 1, 0, 0):
         with clock.at(now - timedelta(days=days)):
@@ -140,7 +144,6 @@ def test_audit_lists_by_day_and_names_an_author_once(ada, actor, bob, alice):
     assert page.content.decode().count("<h2>Today</h2>") == 1
     week = browser(bob).get("/audit/", {"kind": "token", "agent": "ada", "period": "7"})
     assert {row.day for row in rows} - {row.day for row in week.context["rows"]} == {rows[-1].day}
-    assert [row.follows for row in rows if row.day == "Today"][:2] == [False, True]
     assert "reported success with" in page.content.decode()
     assert "“Which database?”" in [row.label for row in rows]
     assert "Values of Ada" in [row.label for row in rows], "the author is told once"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce, Length
@@ -19,7 +20,7 @@ from identity.models import AuditEvent
 from identity.policy.changes import KIND_OF_ACTION, audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.selectors.filters import AuditFilter
+from identity.selectors.filters import AUDIT_AREAS, AuditFilter
 from identity.services.seals.export import sealed_until
 from memory.models import Censor, Event
 from nousweb.console.common import (
@@ -71,13 +72,11 @@ EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
 OUTCOME = "context.outcome"
 TRIGGERED, VIEW_CENSOR = "censor.trigger", "memory.view_censor"
 VERDICTS = {"block": "blocked", "warn": "warned"}
-SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
-"""What an address asks for that the system's own records may be, which are left out otherwise."""
+SEEKS = ("about", "kind", "action", "channel", "author", "q", "object", "request")
+"""What an address asks for that outcomes and the system's own records may be, which are left out otherwise."""
 DAY = timedelta(days=1)
 INPUT_CHARACTERS = 120
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+(?:Z|[+-]\d\d:\d\d)$")
-MANY = 1_000
-"""Records of the system up to which their number is told."""
 
 
 @page(VIEW)
@@ -88,18 +87,17 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     actions.choices = [(name, _choice(name) if name else label) for name, label in actions.choices]
     if export_format(request) and found.form.is_valid():
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
-    shows_system = any(request.GET.get(name) for name in SEEKS)
-    events = found.results if shows_system else found.results.exclude(author_kind=SYSTEM)
+    is_sought = any(request.GET.get(name) for name in SEEKS)
+    events = found.results if is_sought else found.results.exclude(author_kind=SYSTEM).exclude(action=OUTCOME)
     page = _page(events, request)
-    kept = {"system": "1"} if request.GET.get("system") else {}
     _label(page.rows, by)
     _tell_edits(page.rows, by)
-    context = LIST.context(request, page, found.form, found.is_filtered, kept=kept)
+    context = LIST.context(request, page, found.form, found.is_filtered)
     context |= {
         "rows": _joined(page.rows),
         "chosen": _chosen(request.GET, page.rows),
         "sealed": f"Sealed up to {clock_or_day(until)}" if (until := sealed_until()) else "",
-        "system": _switch(found.results, request.GET, shown=shows_system),
+        "layouts": _areas(request.GET, request.GET.get("about") or ("all" if is_sought else "")),
     }
     return render(request, "identity/audit.html", context)
 
@@ -140,8 +138,8 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
     as `more`. Alike are those of one author that did the same, or that are about the same object, and those of several
     people who did the same to the same object; successes of one author are one, whatever was done between them.
 
-    Each has the name of its `day`; `every` record that it stands for, with what was done as `told`; `who` did it and
-    what, as a `verb` and the number of `times`; and `follows` where the one before is by the same author on that day.
+    Each has the name of its `day`; `every` record that it stands for, with what was done as `told`; and `who` did it
+    and what, as a `verb` and the number of `times`.
     """
     joined: list[Any] = []
     successes: dict[tuple[str, ...], Any] = {}
@@ -163,7 +161,6 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
             joined.append(row)
             if row.is_quiet:
                 successes[of_day] = row
-    before = None
     for row in joined:
         row.every = [row, *row.more]
         people = {each.author_name for each in row.every}
@@ -175,7 +172,6 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         for each in row.every:
             who = author_words(each) if len(people) > 1 else ""
             each.told = f"{who} {each.phrase}".strip()
-        row.follows, before = before == (row.day, row.who), (row.day, row.who)
     return joined
 
 
@@ -263,18 +259,17 @@ def _author(row: AuditEvent) -> tuple[str, str]:
     return row.author_kind, row.author_name
 
 
-def _switch(events: QuerySet[AuditEvent], query: QueryDict, *, shown: bool) -> dict[str, str] | None:
-    """What shows the records of the system itself, with their number, or hides them; None where neither is needed."""
-    changed = query.copy()
-    for name in ("system", "before", "after"):
-        changed.pop(name, None)
-    if shown:
-        hides = query.get("system") and not any(query.get(name) for name in SEEKS if name != "system")
-        return {"url": f"?{changed.urlencode()}", "is_on": "true"} if hides else None
-    number = events.filter(author_kind=SYSTEM).order_by()[: MANY + 1].count()
-    changed["system"] = "1"
-    said = f"{MANY:,}+" if number > MANY else str(number)
-    return {"number": said, "url": f"?{changed.urlencode()}", "is_on": "false"} if number else None
+def _areas(query: QueryDict, shown: str) -> list[dict[str, Any]]:
+    """What the records may be about, as views of the page: all changes first, without reported outcomes and what the
+    system did itself."""
+    areas = {"": "Changes", **{key: label for key, (label, _) in AUDIT_AREAS.items()}}
+    rest = query.copy()
+    for name in ("about", "before", "after"):
+        rest.pop(name, None)
+    return [
+        {"label": label, "url": f"?{urlencode({**rest.dict(), 'about': key})}", "active": key == shown}
+        for key, label in areas.items()
+    ]
 
 
 @page(VIEW)
