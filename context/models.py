@@ -100,6 +100,7 @@ class ContextRun(AgentRow):
                 name="context_run_figures",
             ),
             models.Index(fields=["agent", "fingerprint_id", "-created_at"]),
+            models.Index(fields=["agent", "session_id", "-created_at"], name="context_run_session"),
         ]
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib import clock
+from nousweb.lib import clock, ilike_lookup  # noqa: F401 - registers the lookup of words
 from nousweb.lib.transactions import sql_rows
 
 
@@ -133,7 +133,7 @@ class AuditFilter(ListFilter):
 
     def filter_words(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         """A part of the label or the message; or the whole id of the object or of the request, as logs have it."""
-        words = Q(object_label__icontains=value) | Q(message__icontains=value)
+        words = Q(object_label__ilike=value) | Q(message__ilike=value)
         return queryset.filter(words | Q(object_id=value) | Q(request_id=value))
 
     def filter_object(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:

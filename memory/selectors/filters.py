@@ -38,7 +38,7 @@ from memory.models import (
 )
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
-from nousweb.lib import clock, ilike_lookup, moment_check  # noqa: F401 - registers the lookup of words
+from nousweb.lib import clock
 
 STATES = {
     "active": "Active",

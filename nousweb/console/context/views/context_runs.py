@@ -291,7 +291,7 @@ OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not report
 class RunFilter(ListFilter):
     """Filters of the list of logged runs."""
 
-    q = django_filters.CharFilter(field_name="input", lookup_expr="icontains", label="Search the questions")
+    q = django_filters.CharFilter(field_name="input", lookup_expr="ilike", label="Search the questions")
     frame = django_filters.ChoiceFilter(
         choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any frame"
     )
