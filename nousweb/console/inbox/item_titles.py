@@ -81,16 +81,21 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     return ItemTitle(_short(_clause(rows[0])), verb, lines - 1)
 
 
-def review_title(review: MemoryReview) -> ItemTitle:
-    """The words in question; of a fact beside an older one, those in which they differ are marked."""
-    return replace(_review_words(review), verb=REVIEW_VERBS[Kind(review.kind)])
+def review_diff(review: MemoryReview) -> TextDiff | None:
+    """The difference between a fact and the older one beside it, if there are both."""
+    return diff_texts(review.old.content, review.new.content) if review.old and review.new else None
 
 
-def _review_words(review: MemoryReview) -> ItemTitle:
+def review_title(review: MemoryReview, diff: TextDiff | None = None) -> ItemTitle:
+    """The words in question; of a fact beside an older one, those in which they differ (`diff`) are marked."""
+    return replace(_review_words(review, diff or review_diff(review)), verb=REVIEW_VERBS[Kind(review.kind)])
+
+
+def _review_words(review: MemoryReview, diff: TextDiff | None) -> ItemTitle:
     if review.censor is not None:
         return ItemTitle.plain(str(review.censor))
     if review.new is not None:
-        rows = diff_texts(review.old.content, review.new.content).rows if review.old is not None else ()
+        rows = diff.rows if diff is not None else ()
         if len(rows) == 1 and rows[0].kind == "changed":
             return ItemTitle(_short(_marked(_cut(rows[0].new_spans, 0, len(review.new.content)))))
         return ItemTitle.plain(review.new.content)

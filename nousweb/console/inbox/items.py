@@ -16,10 +16,9 @@ from memory.services.reviews.quarantine_resolution import row_state, texts_prelo
 from memory.services.reviews.resolve import bulk_resolutions
 from nousweb.console.common import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
-from nousweb.console.inbox.item_titles import review_title
+from nousweb.console.inbox.item_titles import review_diff, review_title
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
-from nousweb.lib.textdiff import diff_texts
 
 Kind = MemoryReview.Kind
 KIND_BADGES = {
@@ -44,6 +43,7 @@ def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
 def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     """The row of a review."""
     is_new = review.kind == Kind.NEW_MEMORY
+    diff = review_diff(review)
     waits = is_new and review.details.get("codes") == ["consent"]
     times: list[tuple[str, Any]] = [("opened", review.created_at)]
     is_open = review.status in MemoryReview.OPEN
@@ -59,7 +59,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     ]
     return InboxRow(
         entry=entry,
-        title=review_title(review),
+        title=review_title(review, diff),
         agent=review.agent.name,
         author=_writer(review),
         kind=review.get_kind_display(),
@@ -68,7 +68,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         meta=list(filter(None, meta)),
         outcome="" if is_open else review.get_resolution_display() or "Expired",
         times=times,
-        diff=diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
+        diff=diff,
         state=row_state(review),
         opens_group=is_new,
         badges=[{"kind": "warn", "text": "not in use"}] if waits else [],

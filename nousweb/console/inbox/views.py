@@ -46,7 +46,7 @@ from nousweb.lib.errors import DomainError, Invalid, NotFound
 from nousweb.lib.keyset_page import cursor_decode, cursor_encode
 from nousweb.lib.textdiff import merge_texts
 
-ROWS = 25
+ROWS = 20
 """On a page: each is read with its whole change."""
 CHOICES = ("same", "replace", "old_wrong", "new_wrong", "both", "different")
 """The shortcuts of rivals by their place: the keys 1 to 6, as in a review."""

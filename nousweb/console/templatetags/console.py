@@ -59,6 +59,7 @@ register.filter("phrase", audit_phrase)
 register.filter("author", author_words)
 register.filter("source_quote", source_quote)
 
+EXACT = "%Y-%m-%d %H:%M %Z"
 _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -78,22 +79,23 @@ def ago(value: dt_module.datetime | None) -> str:
 @register.filter
 def iso(value: dt_module.datetime) -> str:
     """As programs read it, to the second: "2026-03-04T15:07:09+00:00"."""
-    return timezone.localtime(_aware(value)).isoformat(timespec="seconds")
+    return localtime(value).isoformat(timespec="seconds")
 
 
 @register.filter
 def dt(value: dt_module.datetime | None) -> str:
     """Local time that sorts as text, with its zone: "2026-03-04 15:07 UTC"."""
-    return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M %Z") if value else ""
+    return f"{localtime(value):{EXACT}}" if value else ""
 
 
 @register.filter
 def day(value: dt_module.datetime | None) -> str:
     """A local day in short, with its year where that is not the current one: "8 Nov", "8 Nov 2024"."""
-    if value is None:
-        return ""
-    local = timezone.localtime(_aware(value))
-    return f"{local.day} {local:%b}{'' if local.year == timezone.localtime().year else f' {local:%Y}'}"
+    return _day(localtime(value), timezone.localtime()) if value else ""
+
+
+def _day(local: dt_module.datetime, now: dt_module.datetime) -> str:
+    return f"{local.day} {local:%b}{'' if local.year == now.year else f' {local:%Y}'}"
 
 
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
@@ -115,10 +117,10 @@ def short_dates(text: str) -> str:
 def clock_or_day(value: dt_module.datetime, *, both: bool = False) -> str:
     """A moment as pages print it: the local time where it is today, else the day, or `both`, and the year where it is
     another one: "15:07", "8 Nov", "8 Nov, 15:07", "8 Nov 2024, 15:07". The exact time is the tooltip."""
-    local = timezone.localtime(_aware(value))
-    if local.date() == timezone.localdate():
+    local, now = localtime(value), timezone.localtime()
+    if local.date() == now.date():
         return f"{local:%H:%M}"
-    return f"{day(value)}, {local:%H:%M}" if both else day(value)
+    return f"{_day(local, now)}{f', {local:%H:%M}' if both else ''}"
 
 
 @register.filter
@@ -130,7 +132,12 @@ def when(value: dt_module.datetime | None) -> str:
 @register.filter
 def moment(value: dt_module.datetime) -> str:
     """Local time to the second, with its zone."""
-    return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M:%S %Z")
+    return f"{localtime(value):%Y-%m-%d %H:%M:%S %Z}"
+
+
+def localtime(value: dt_module.datetime) -> dt_module.datetime:
+    """A moment in the time zone of whoever reads the page."""
+    return timezone.localtime(_aware(value))
 
 
 def _aware(value: dt_module.datetime) -> dt_module.datetime:

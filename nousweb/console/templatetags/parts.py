@@ -18,7 +18,7 @@ from django.utils.text import capfirst
 from nousweb.console.common import SHORTCUTS, Chart, ChartColumn, Column, Title, bars
 from nousweb.console.common.charts import Segment
 from nousweb.console.common.list_page import ASCENDING
-from nousweb.console.templatetags.console import ago, clock_or_day, dt, iso, kbd, plain, tokens
+from nousweb.console.templatetags.console import EXACT, ago, clock_or_day, dt, kbd, localtime, plain, tokens
 from nousweb.console.templatetags.console import count as grouped
 from nousweb.console.templatetags.visible import coded, shown, shown_plain
 
@@ -44,7 +44,9 @@ def age(at: datetime | None, empty: str = "never", prefix: str = "") -> SafeStri
 def _moment(at: datetime | None, empty: str, words: str) -> SafeString:
     if not at:
         return _faint(empty)
-    return format_html('<time class="nowrap" datetime="{}" title="{}">{}</time>', iso(at), dt(at), words.strip())
+    local = localtime(at)
+    written = f'datetime="{local.isoformat(timespec="seconds")}" title="{local:{EXACT}}"'
+    return format_html('<time class="nowrap" {}>{}</time>', SafeString(written), words.strip())
 
 
 def _faint(words: str) -> SafeString:
