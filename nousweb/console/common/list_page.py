@@ -216,7 +216,7 @@ class ListPage:
             "kept": kept or {},
             "select": "",
             "actions": [action for action in self.actions if principal_of(request).may(action.permission)],
-            "all_url": f"{request.path}?{query}" if query else request.path,
+            "every": f"{request.path}?{query}" if query else request.path,
         }
 
 

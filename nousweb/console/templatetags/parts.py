@@ -1,7 +1,7 @@
 """The small parts that pages repeat most: times, badges, buttons, and the head of a table."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import count, pairwise, repeat
 from typing import Any
@@ -62,16 +62,17 @@ def said(value: Any, empty: str = "–") -> SafeString | str:
 
 
 @register.simple_tag
-def source(sources: Mapping[int, dict[str, Any]], number: int) -> SafeString:
-    """The number of a memory as a link to its page, with its text as a tooltip; one without a page leads to its row."""
-    memory = sources.get(number, {})
-    page = memory.get("url") or f"#use-{number}"
-    return format_html(
+def source(sources: Mapping[int, dict[str, Any]], numbers: Iterable[int]) -> SafeString:
+    """The numbers of memories as links to their pages, with their texts as tooltips; one without a page leads to its
+    row."""
+    held = ((number, sources.get(number, {})) for number in numbers)
+    return format_html_join(
+        "",
         '<a class="mark-number" href="{}" title="{}" aria-label="Memory {}">{}</a>',
-        page,
-        shown_plain(memory.get("text", "")),
-        number,
-        number,
+        (
+            (memory.get("url") or f"#use-{number}", shown_plain(memory.get("text", "")), number, number)
+            for number, memory in held
+        ),
     )
 
 
