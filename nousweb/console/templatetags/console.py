@@ -266,7 +266,8 @@ def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
             field.field.widget.attrs.setdefault("placeholder", words)
     ranked = sorted(filter(_is_choice, form.visible_fields()), key=lambda field: places.get(field.name, len(places)))
     shown = [field for field in ranked if field.name not in SELDOM_FILTERS.union(days)][:FILTERS_SHOWN]
-    first = [field for field in ranked if field in shown or field.value() or field.errors]
+    # An order leaves nothing out, so it need not show.
+    first = [field for field in ranked if field in shown or field.errors or (field.value() and field.name != "sort")]
     return first, [field for field in ranked if field not in first]
 
 
