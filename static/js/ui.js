@@ -314,12 +314,22 @@ const differs = (field) => {
   if (field.matches("select")) return [...field.options].some((option) => option.selected !== option.defaultSelected);
   return field.matches("input, textarea") && field.value !== field.defaultValue;
 };
+// "Identity: 300 → 340".
+const change = (field) => {
+  const chosen = (options) => (options.find((one) => one.defaultSelected) ?? options[0]).text;
+  const [old, now] = field.matches("[type=checkbox]") ? (field.checked ? ["off", "on"] : ["on", "off"])
+    : field.matches("select") ? [chosen([...field.options]), field.selectedOptions[0].text]
+    : [field.defaultValue || field.placeholder, field.value || field.placeholder];
+  return `${field.labels[0]?.textContent.trim()}: ${old} → ${now}`;
+};
 for (const type of ["input", "change"]) {
   document.addEventListener(type, ({ target: { form } }) => {
     // One that came back with errors differs from what is saved, but not from what the page says.
     if (!form?.matches("[data-settings]") || form.dataset.changed) return;
-    const number = [...form.elements].filter((field) => field.name !== "reason" && differs(field)).length;
+    const changes = [...form.elements].filter((field) => field.name !== "reason" && differs(field));
+    const number = changes.length;
     form.toggleAttribute("data-changed", number > 0);
+    document.getElementById("settings-changes").textContent = changes.map(change).join("; ");
     const save = saverOf(form);
     save.disabled = !number;
     save.textContent = number ? `Save ${number} change${number === 1 ? "" : "s"}` : "Save settings";
@@ -342,6 +352,16 @@ for (const field of $$("[data-settings] :is([type=number], [type=text], select)"
   });
   field.after(button);
 }
+
+// A button that says which value it writes into a field.
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-set]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.set);
+  field.value = button.value;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.focus();
+});
 
 // The index of a long page marks the section that is read.
 const index = $$(".page-index a");

@@ -168,7 +168,12 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     url = reverse("agent_context_settings", args=["ada"])
     assert browser(bob).get(url).status_code == 403
     admin = browser(charlie)
-    assert "Saved: all settings are at their defaults" in markup(admin.get(url))
+    page = markup(admin.get(url))
+    assert "Saved: all settings are at their defaults" in page
+    assert "at most 10 times a day" in page
+    assert "<option>Europe/Berlin</option>" in page
+    records = f"/audit/?object=agent:{ada.pk}&about=settings"
+    assert records.replace("&", "&amp;") in page
     form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts.error": "1.5"}
     form |= {"contested_order": "newest_only", "contested_of_preference": "both"}
     assert admin.post(url, form).status_code == 302
@@ -182,6 +187,7 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     assert 'value="600"' in page
     assert 'name="stm_kind_boosts.error" value="1.5"' in page
     assert "Budget of Identity: 600" in page
+    assert {row.action for row in admin.get(records).context["rows"]} == {"agent.configure", "agent.create"}
     assert "Contradicted facts of preference: Both in order" in page
     assert '<option value="both" selected>' in page
     assert "Facts of the category “preference”" in page
@@ -243,8 +249,9 @@ def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada,
     assert "Not used in the last 2 prompts" in markup(page)
     assert admin.post(url, {"base_version": "0", "budget_user_profile": "1"}).status_code == 302
     page = admin.get(url)
-    assert [row["field"].name for row in page.context["budgets"] if row["is_over"]] == ["budget_user_profile"]
+    assert [row["field"].name for row in page.context["budgets"] if row["enough"]] == ["budget_user_profile"]
     assert markup(page).count("Over its budget") == 1
+    assert re.search(r'data-set="id_budget_user_profile"\s+value="\d+0"', markup(page))
     used = {row["field"].name: row["use"] for row in page.context["budgets"]}
     last = ContextRun.objects.latest("created_at")
     assert used["budget_total"].tokens == last.tokens

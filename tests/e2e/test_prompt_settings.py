@@ -32,6 +32,8 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
     page.get_by_role("spinbutton", name="Highest error rate, in %").fill("7")
     page.get_by_label("Why").fill("Long values.")
     expect(save).to_have_text("Save 2 changes")
+    expect(page.locator(".save-bar")).to_contain_text("Identity: 300 → 500; Highest error rate, in %: 5 → 7")
+    expect(page.get_by_text("all settings are at their defaults")).to_be_hidden()
     save.click()
     expect(page.get_by_text("The settings were saved.")).to_be_visible()
     expect(save).to_be_hidden()

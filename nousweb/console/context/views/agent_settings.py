@@ -1,7 +1,10 @@
 """The page of an agent's settings and its form; empty fields have their defaults."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from math import ceil
 from typing import Any
+from zoneinfo import available_timezones
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -27,9 +30,10 @@ from identity.models import Agent, Persona
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
-from memory.models import EventKind, Fact
+from memory.models import EventKind, Fact, MemoryReview
 from memory.policy import KNOWN_CATEGORIES
 from memory.policy.autonomy import (
+    DAY,
     DEFAULT_AUTONOMY,
     DEFAULT_BUDGET,
     MAX_REVIEWS,
@@ -42,10 +46,13 @@ from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
 from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.views.consent import rule_words
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 VERSIONS_SHOWN = 50
+ENOUGH_STEP = 10
+"""Tokens to whose multiple an offered budget is rounded up."""
 UNSET = AgentSettings(0, {}, {}, "", ContestedPolicy())
 PARTS = (
     ("general", "Basics"),
@@ -53,6 +60,12 @@ PARTS = (
     ("contested", "Contradicted facts"),
 )
 """The sections of the page: the beginning of the id of their heading, and its words."""
+
+
+@cache
+def zones() -> list[str]:
+    """The time zones to choose from: those of places."""
+    return sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
 
 
 @agent_page(CHANGE, methods=FORM)
@@ -72,6 +85,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
         {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
         for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
     ]
+    reviews = MemoryReview.objects.filter(agent=agent, asked_at__gt=clock.now() - DAY)
     measured, used = sections_used(agent, by) if by.may(VIEW_RUN) else (0, {})
     return form_page(
         request,
@@ -87,6 +101,9 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "current": current,
             "rows": rows,
             "parts": [*PARTS, *[("history", "History")] * bool(rows)],
+            "records": f"?object=agent:{agent.pk}&about=settings",
+            "zones": zones(),
+            "asked": reviews.count(),
             "measured": measured,
             "budget_heads": "Section|Budget" + f"|Highest, last {measured} prompts:num" * bool(measured),
             "budgets": _budget_rows(form, current, used if measured else {}),
@@ -98,16 +115,18 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
 def _budget_rows(
     form: "AgentSettingsForm", current: AgentSettings, used: Mapping[str, SectionUse]
 ) -> list[dict[str, Any]]:
-    """Of each section the field, its budget and use in the last prompts in tokens, and whether that was more. Those at
-    their default that no prompt used come last, and the first of them has their number."""
+    """Of each section the field, its budget and use in the last prompts in tokens, and a budget that is `enough` where
+    that was more. Those at their default that no prompt used come last, and the first of them has their number."""
     rows: list[dict[str, Any]] = []
     unused: list[dict[str, Any]] = []
     for name in BUDGETS:
         field, use = form[f"budget_{name}"], used.get(name)
         budget = current.budgets.get(name, SECTION_BUDGETS.get(name))
-        is_over = use is not None and budget is not None and use.tokens > budget
+        enough = (
+            ENOUGH_STEP * ceil(use.tokens / ENOUGH_STEP) if use and budget is not None and use.tokens > budget else 0
+        )
         is_used = not used or use or name in current.budgets or field.errors
-        (rows if is_used else unused).append({"field": field, "budget": budget, "use": use, "is_over": is_over})
+        (rows if is_used else unused).append({"field": field, "budget": budget, "use": use, "enough": enough})
     if unused:
         unused[0]["begins_unused"] = len(unused)
     return rows + unused
@@ -151,7 +170,12 @@ def _words(settings: AgentSettings) -> str:
 
 
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
-SECTION_NOTES = {"recent": "Earlier sessions.", "conversation": "The last messages of this session."}
+SECTION_NOTES = {
+    TOTAL: "auto: the budget of the kind of question (its frame).",
+    "frame": "The kind of question, and what is looked for.",
+    "recent": "Earlier sessions.",
+    "conversation": "The last messages of this session.",
+}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "After this time a turn counts half as recent."),
     "w_similarity": ("Weight of similarity", "0 to 1."),
@@ -251,8 +275,8 @@ class AgentSettingsForm(forms.Form):
             required=False,
             max_length=MAX_ZONE_CHARACTERS,
             label="Time zone of its users",
-            help_text="A name such as Europe/Berlin.",
-            widget=forms.TextInput(attrs={"placeholder": "Server time (UTC)"}),
+            help_text="Type a city, such as Berlin.",
+            widget=forms.TextInput(attrs={"placeholder": "Server time (UTC)", "list": "zones", "autocomplete": "off"}),
         )
         made["recent"] = forms.ChoiceField(
             required=False,
@@ -263,7 +287,8 @@ class AgentSettingsForm(forms.Form):
         made["serves_users"] = forms.BooleanField(
             required=False,
             label="Serves many users",
-            help_text="Each new memory must name its user. Earlier ones stay out of prompts until assigned to a user.",
+            help_text="Each new memory must name its user. Existing memories are left out of prompts until someone"
+            " assigns them to a user.",
         )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
@@ -279,7 +304,7 @@ class AgentSettingsForm(forms.Form):
             required=False,
             choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
             label="In prompts",
-            help_text="Where two facts contradict each other.",
+            help_text="What a prompt says where two facts contradict each other.",
         )
         for category in self.categories:
             made[f"contested_of_{category}"] = forms.ChoiceField(
