@@ -164,8 +164,8 @@ DECIDE_MANY: dict[str, Callable[[HttpRequest, list[UUID], Principal, UUID], tupl
 def rival_choose(
     chosen: UUID | None, rivals: Sequence[ProposalItem | MemoryReview], request: HttpRequest, by: Principal, batch: UUID
 ) -> None:
-    """Decide rivals together, all or none: the `chosen` one is approved, or replaces the known fact, and the others are
-    rejected, or were never true. No `chosen` keeps what is.
+    """Decide rivals together, all or none: the `chosen` one is approved, and those that change the same lines are
+    rejected; or it replaces the known fact, and the others were never true. No `chosen` keeps what is.
 
     Raises Conflict for a text that was not shown, and all errors of the services.
     """
@@ -188,9 +188,16 @@ def rival_choose(
             answer = "replace" if taken else "new_wrong"
             review_resolve(review=item, resolution=answer, by=by, comment=comment, batch=batch)
 
+    winner = next((item for item in rivals if _key(item) == chosen), None)
+
+    losers = [item for item in rivals if item is not winner]
+    if isinstance(winner, ProposalItem):
+        losers = [item for item in losers if isinstance(item, ProposalItem) and item.clashes(winner)]
     with transaction.atomic():
-        for item in sorted(rivals, key=lambda item: _key(item) == chosen):
-            decide(item, taken=_key(item) == chosen)
+        for item in losers:
+            decide(item, taken=False)
+        if winner is not None:
+            decide(winner, taken=True)
 
 
 def _key(item: ProposalItem | MemoryReview) -> UUID:

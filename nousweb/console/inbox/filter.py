@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.selectors.filters import agent_choices
 from memory.models import Fact, MemoryReview
 from nousweb.console.inbox.item_titles import ItemTitle
-from nousweb.console.inbox.query import PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
+from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
 from nousweb.lib.textdiff import TextDiff
 
 SORT_LABELS = {"risk": "Risk first", "oldest": "Oldest first", "newest": "Newest first"}
@@ -203,13 +203,16 @@ class InboxFilter:
         )
 
     def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
-        """The position of an item in this part of the inbox, the addresses of its neighbours, and the `following`
-        one."""
+        """The position of an item in this part of the inbox, the addresses of its neighbours and of it beside its
+        rivals (`compare_url`), and the `following` one."""
         place = self.search(by).place(pk)
         place["following_url"] = place["following"]
         for name in ("previous", "next", "following_url"):
             place[name] = self.item_url(*place[name]) if place[name] else ""
         place["list_url"] = self.address(reverse("inbox_list", args=[pk]))
+        if 0 < place["rivals"] < MAX_RIVALS:
+            place["compare_url"] = self.address(reverse("inbox_compare", args=[place["type"], pk]))
+            place["compare_label"] = f"Compare {place['rivals'] + 1}"
         return place
 
     def after(self, following: tuple[str, UUID] | None, **extra: str) -> str:
@@ -245,7 +248,8 @@ class InboxRow:
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
     from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
-    shortcut that chooses it among its rivals. `author`: who made it, of a token its agent.
+    shortcut that chooses it among its rivals. `rejects`: so many rivals change the same lines, and are rejected when
+    it is approved. `author`: who made it, of a token its agent.
     """
 
     entry: InboxEntry
@@ -267,6 +271,7 @@ class InboxRow:
     group_url: str = ""
     opens_group: bool = False
     key: str = ""
+    rejects: int = 0
     is_open: bool = True
     may_decide: bool = False
     may_undo: bool = False

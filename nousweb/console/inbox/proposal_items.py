@@ -102,6 +102,12 @@ class ProposalItem:
         """The proposal merged into the current text, if the section has changed in other lines."""
         return merge_texts(self.base_text, self.current_text, self.proposal.content) if self.stale else None
 
+    def clashes(self, other: ProposalItem) -> bool:
+        """Whether it changes lines that the `other` proposal for the section changes, so that one alone can be
+        approved as it is."""
+        after = other.proposal.content if other.merged is None else other.merged
+        return merge_texts(self.base_text, after, self.proposal.content) is None
+
     @property
     def approvable(self) -> bool:
         """Whether a text can be shown that approving would make the current one."""

@@ -282,12 +282,13 @@ class InboxQuery:
 
     def place(self, pk: UUID) -> dict[str, Any]:
         """The position of an item among the `total` items of the query (`place`, None if it is not among them), its
-        `risk`, and the types and keys of its neighbours (`previous`, `next`) and of the `following` item after a
-        decision, None where there is no other."""
+        `type` and `risk`, the number of its `rivals`, and the types and keys of its neighbours (`previous`, `next`)
+        and of the `following` item after a decision, None where there is no other."""
         sql = f"""{self._scored()}, numbered AS (
             SELECT id, row_number() OVER w AS place, count(*) OVER () AS total, type,
                    lag(type) OVER w AS type_before, lag(id) OVER w AS id_before,
-                   lead(type) OVER w AS type_after, lead(id) OVER w AS id_after, risk
+                   lead(type) OVER w AS type_after, lead(id) OVER w AS id_after, risk,
+                   CASE rival WHEN '' THEN 0 ELSE count(*) OVER (PARTITION BY rival) - 1 END AS rivals
             FROM scored WINDOW w AS (ORDER BY {SORTS[self.sort]})
         ) SELECT * FROM numbered WHERE id = %(pk)s OR place = 1 ORDER BY place"""  # noqa: S608
         with connection.cursor() as cursor:
@@ -295,12 +296,13 @@ class InboxQuery:
             rows = cursor.fetchall()
         first = (rows[0][3], rows[0][0]) if rows else None
         own = next((row for row in rows if row[0] == pk), None)
-        found = {"place": None, "total": rows[0][2] if rows else 0, "previous": None, "next": None, "risk": ""}
+        found = {"place": None, "total": rows[0][2] if rows else 0, "previous": None, "next": None}
         if own is None:
-            return found | {"following": first}
+            return found | {"following": first, "risk": "", "rivals": 0}
         before, after = ((kind, key) if key else None for kind, key in (own[4:6], own[6:8]))
         following = after or (first if own[1] > 1 else None)
-        return found | {"place": own[1], "previous": before, "next": after, "following": following, "risk": own[8]}
+        around = {"place": own[1], "previous": before, "next": after, "following": following}
+        return found | around | {"type": own[3], "risk": own[8], "rivals": own[9]}
 
     def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
         """The first items of up to `size` groups, or items, in their order; those after an entry of an earlier page."""

@@ -1,8 +1,7 @@
 """The inbox: the list of items, actions on several at once, saved filters and notifications."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import combinations
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -44,7 +43,6 @@ from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, QUEUE_LIMIT, REVIE
 from nousweb.console.inbox.reviews import BULK_BUTTONS
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 from nousweb.lib.keyset_page import cursor_decode, cursor_encode
-from nousweb.lib.textdiff import merge_texts
 
 ROWS = 20
 """On a page: each is read with its whole change."""
@@ -142,6 +140,10 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
     rows = inbox_rows(entries, part, by)
     for row, key in zip(rows, CHOICES[1 if known else 0 :], strict=False):
         row.key = key
+    changes = [row.proposal for row in rows if row.proposal]
+    for row in rows:
+        others = [other for other in changes if row.proposal and other is not row.proposal]
+        row.rejects = sum(other.clashes(row.proposal) for other in others)
     return render(
         request,
         "inbox/compare.html",
@@ -149,7 +151,6 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
             "part": part,
             "query": part.query(),
             "rows": rows,
-            "clash": _clash(rows),
             "known": known,
             "title": _rivals_title(rows[0], len(rows)),
             "item": {"type": item_type, "id": pk},
@@ -162,13 +163,6 @@ def _rivals_title(row: InboxRow, number: int) -> str:
     if row.proposal:
         return f"{number} changes to {row.proposal.title}"
     return f"{number} facts that contradict a known one"
-
-
-def _clash(rows: Sequence[InboxRow]) -> bool | None:
-    """Whether two of these proposals change the same lines; None for reviews."""
-    pairs = combinations([row.proposal for row in rows if row.proposal], 2)
-    clashes = [merge_texts(one.base_text, one.proposal.content, other.proposal.content) is None for one, other in pairs]
-    return any(clashes) if clashes else None
 
 
 @require_safe

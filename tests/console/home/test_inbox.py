@@ -188,6 +188,25 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
     assert single.status_code == 302, "there is nothing to compare it with"
 
 
+def test_rival_that_changes_other_lines_stays_pending(ada: Agent, actor: Principal, bob: User) -> None:
+    lines = ["Never lie.", "Ask before you act.", "Stop when told."]
+    first = make_proposal(ada, actor, "boundaries", "\n".join(lines))
+    proposal_approve(proposal=first, by=Principal.of_user(bob))
+    texts = [["Never guess.", *lines[1:]], ["Never promise.", *lines[1:]], [*lines[:2], "Stop at once when told."]]
+    one, other, beside = (make_proposal(ada, actor, "boundaries", "\n".join(text)) for text in texts)
+    page = browser(bob).get(reverse("proposal", args=[one.pk]))
+    compare = page.context["place"]["compare_url"]
+    assert "Compare 3" in markup(page), "its page says that it has rivals"
+    page = browser(bob).get(compare)
+    assert [row.rejects for row in page.context["rows"]] == [1, 1, 0]
+    read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
+    browser(bob).post(compare, {"shown": read, "choose": str(one.pk)})
+    found = dict(ChangeProposal.objects.exclude(pk=first.pk).values_list("pk", "status"))
+    assert found == {one.pk: "approved", other.pk: "rejected", beside.pk: "pending"}
+    page = browser(bob).get(reverse("proposal", args=[beside.pk]))
+    assert (page.context["item"].approvable, page.context["place"].get("compare_url")) == (True, None)
+
+
 @pytest.mark.parametrize(("choice", "true"), [(0, "The lift sometimes stops at night."), (None, NEVER)])
 def test_one_of_several_facts_that_contradict_a_known_one_is_chosen(
     ada: Agent, actor: Principal, bob: User, choice: int | None, true: str
