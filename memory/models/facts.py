@@ -222,7 +222,7 @@ class Fact(MemoryFields, ProjectKeyFields, ExpiringFields, SourceFields):
             # The figures of the home page, counted without the rows.
             models.Index(
                 fields=["recorded_at"],
-                include=["agent", "persona", "active", "invalidated_at", "valid_from", "valid_until"],
+                include=["agent", "persona", "active", "invalidated_at", "valid_from", "valid_until", "expires_at"],
                 name="fact_figures",
             ),
             models.Index(

@@ -81,7 +81,7 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
                 badges=[APPLIED] if isinstance(item, ProposalItem) and item.is_applied else [],
             )
         )
-    total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.count()
+    total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.counts()[""]
     return rows, total
 
 
