@@ -101,6 +101,8 @@ function settle() {
 // Puts a page in the place of this one, and returns what brings this one back.
 function show(page, url, push) {
   const [title, before] = [document.title, location.href];
+  // What this page still asks for, nobody reads any more.
+  for (const part of document.querySelectorAll("#main .htmx-request")) window.htmx.trigger(part, "htmx:abort");
   const nodes = PARTS.map((part) => [...document.querySelector(part).childNodes]);
   document.title = page.title;
   // Who goes through the items by key asks for no impact of each.

@@ -47,12 +47,12 @@ def shown(client, **query):
 def test_runs_page_is_filtered_by_its_address(ada, actor, alice):
     make_run(ada, actor, "hello", "s-1")
     run = make_run(ada, actor, EXPORT, "s-2")
-    ContextRun.objects.filter(pk=run.pk).update(outcome="failure")
+    ContextRun.objects.filter(pk=run.pk).update(outcome="failure", response="The replica lagged.")
     client = browser(alice)
     today = f"{clock.now():%Y-%m-%d}"
     tomorrow = f"{clock.now() + timedelta(days=2):%Y-%m-%d}"
     for query in (
-        {"q": "ledger"}, {"frame": "debug"}, {"session": "s-2"}, {"outcome": "failure"},
+        {"q": "ledger"}, {"q": "REPL"}, {"frame": "debug"}, {"session": "s-2"}, {"outcome": "failure"},
         {"min_tokens": str(run.tokens)}, {"fingerprint": run.fingerprint_id},
     ):  # fmt: skip
         assert shown(client, **query) == [EXPORT], query

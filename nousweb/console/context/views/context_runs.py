@@ -39,6 +39,7 @@ from identity.selectors import agent_get
 from identity.selectors.filters import DateInput, ListFilter
 from identity.services.personal_settings import demo_tour_look
 from memory.persona import persona_memory
+from memory.selectors.filters import filter_words
 from memory.selectors.memory_expansion import Relation
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
@@ -291,7 +292,7 @@ OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not report
 class RunFilter(ListFilter):
     """Filters of the list of logged runs."""
 
-    q = django_filters.CharFilter(field_name="input", lookup_expr="ilike", label="Search the questions")
+    q = django_filters.CharFilter(method=filter_words("input", "response"), label="Search questions and answers")
     frame = django_filters.ChoiceFilter(
         choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any frame"
     )
