@@ -174,9 +174,9 @@ class Impact:
 
     @property
     def words(self) -> str:
-        """What happens to a memory in most of the changed prompts, else to their tokens if it is one way; or ""."""
-        if found := Counter(words for row in self.changed for words in row.words):
-            return found.most_common(1)[0][0]
+        """What happens to memories in most of the changed prompts, else to their tokens if it is one way; or ""."""
+        if found := Counter(words for row in self.changed for words in row.words).most_common(2):
+            return "; ".join(words for words, number in found if number == found[0][1])
         sizes = sorted(row.tokens_change for row in self.changed) or [0]
         if sizes[0] * sizes[-1] <= 0:
             return ""

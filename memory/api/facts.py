@@ -74,7 +74,7 @@ class FactIn(MemoryIn, ExpiryIn, SourcedIn):
     )
     kind: OptionalWord = ""
     confidence: UnitInterval = 1.0
-    source: Annotated[str, text(200)] = ""
+    source: Annotated[str, text(200)] = Field("", description="Where it was learned; `event 12` links that event")
     valid_from: AwareDatetime | None = Field(None, description="Start of its valid time")
     valid_until: AwareDatetime | None = Field(None, description="End of its valid time")
 

@@ -65,6 +65,12 @@ def origin_check(declared: str, field: str = "origin") -> str:
     return declared and choice_check(field, declared, Trust.values)
 
 
+def event_named(source: str) -> int | None:
+    """The key of the event that a source names ("event 12"); None for another source."""
+    named = _EVENT.fullmatch(source)
+    return int(named[1]) if named else None
+
+
 def fact_origin(fact: Fact, by: Principal, declared: str = "") -> str:
     """The trust class of a fact that `by` learns, including its episode, its event, its named source and what is
     `declared`."""
@@ -73,9 +79,7 @@ def fact_origin(fact: Fact, by: Principal, declared: str = "") -> str:
     rests_on = []
     if fact.source_episode is not None:
         rests_on.append(fact.source_episode.trust)
-    event_id: Any = fact.source_event_id
-    if named := _EVENT.fullmatch(fact.source):
-        event_id = int(named[1])
+    event_id: Any = event_named(fact.source) or fact.source_event_id
     if event_id is not None:
         entries = LongTermEntry.objects.filter(agent=fact.agent_id, event=event_id)
         rests_on += [entry.trust for entry in entries]

@@ -70,11 +70,12 @@ def demo_load() -> None:
         token, secret = token_create(agent=agent, persona=Persona.ACTOR, name="demo", by=people["admin"])
         _, dreamer = token_create(agent=agent, persona=Persona.SUBCONSCIOUS, name="dream", by=people["admin"])
     actors = {**people, "agent": Principal.of_token(token)}
+    events: dict[str, list[int]] = {}
     for facts, author in ((story.PROFILE_FACTS, people["reviewer"]), (story.OTHER_FACTS, actors["agent"])):
-        steps += [(fact[0], _fact_step(agent, fact, author)) for fact in facts]
+        steps += [(fact[0], partial(_fact_learn, agent, fact, author, events)) for fact in facts]
     for entry in story.STORY:
         steps += _identity_steps(agent, entry, actors)
-    steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
+    steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent, events)
     steps += expectation_steps(agent, people["reviewer"])
     play(start, steps)
     memory_finish(agent, people["reviewer"])
@@ -92,10 +93,14 @@ def _person(name: str, role: str, password: str) -> Principal:
     return Principal.of_user(User.objects.get(pk=user.pk))
 
 
-def _fact_step(agent: Agent, fact: tuple[float, str, str, str, float], by: Principal) -> Callable[[], Any]:
-    _, category, subject, content, confidence = fact
-    return lambda: fact_learn(
-        agent=agent, content=content, subject=subject, category=category, confidence=confidence, by=by
+def _fact_learn(agent: Agent, fact: tuple[Any, ...], by: Principal, events: dict[str, list[int]]) -> None:
+    _, category, subject, content, confidence, *learned = fact
+    source = ""
+    for place in learned:
+        loop_id, _, turn = place.partition(":")
+        source = f"event {events[loop_id][int(turn)]}"
+    fact_learn(
+        agent=agent, content=content, subject=subject, category=category, confidence=confidence, source=source, by=by
     )
 
 
@@ -150,9 +155,10 @@ class Caller:
         return answer.json() if answer.content else None
 
 
-def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Principal, agent: Agent) -> list[Step]:
-    """The events and their times, in days before `start`."""
-    events: dict[str, list[int]] = {}
+def memory_steps(
+    start: datetime, actor: Caller, dreamer: Caller, admin: Principal, agent: Agent, events: dict[str, list[int]]
+) -> list[Step]:
+    """The events and their times, in days before `start`; `events` get their keys, by the loop."""
     facts: list[str] = []
     steps: list[Step] = []
     for loop in story.LOOPS:

@@ -181,18 +181,21 @@ PROFILE_FACTS: tuple[tuple[float, str, str, str, float], ...] = (
 )
 """Days ago, category, subject, content, confidence: facts that are always in the prompt."""
 
-OTHER_FACTS: tuple[tuple[float, str, str, str, float], ...] = (
+OTHER_FACTS: tuple[tuple[Any, ...], ...] = (
     (45.0, "technical", "checkout", "The checkout service keeps its carts in Redis with a 30 minute expiry.", 0.95),
     (44.0, "technical", "orders database", "The orders database runs PostgreSQL 16 with one synchronous standby.", 1.0),
-    (38.0, "technical", "search", "Search falls back to the catalogue table when its index is rebuilding.", 0.85),
+    (33.0, "technical", "search", "Search falls back to the catalogue table when its index is rebuilding.", 0.85,
+     "page-3102:4"),
     (31.0, "tool", "deploys", "`deploys last SERVICE` shows the last five deployments with their authors.", 0.9),
     (22.0, "concept", "error budget", "Roll back once a release has burned 5 % of the month's budget.", 0.9),
-    (14.0, "technical", "mail", "Mail is sent through two providers; the second takes over on a timeout.", 0.8),
+    (14.0, "technical", "mail", "Mail is sent through two providers; the second takes over on a timeout.", 0.8,
+     "mail-failover:2"),
     # A newer value of what a person said: a review decides.
-    (2.0, "technical", "mail", "The timeout of the mail failover is 90 seconds.", 0.8),
-    (5.0, "project", "queue migration", "The billing queue moves from Redis to PostgreSQL by December.", 0.9),
+    (2.0, "technical", "mail", "The timeout of the mail failover is 90 seconds.", 0.8, "page-3296:2"),
+    (5.0, "project", "queue migration", "The billing queue moves from Redis to PostgreSQL by December.", 0.9,
+     "queue-migration:0"),
 )  # fmt: skip
-
+"""As PROFILE_FACTS; the last names the loop and the turn in which the agent learned it, where that is known."""
 
 Turn = tuple[str, str]
 """Kind of an event, and its content."""
@@ -292,6 +295,13 @@ LOOPS: tuple[Loop, ...] = (
         ("actor_output", "Three things: long transactions hold back vacuum, so keep jobs short; LISTEN does not survive a "
          "failover, so poll as well; and the dead letters need a table of their own before the first run."),
     ), "Alice"),
+    Loop(2.05, "page-3296", (
+        ("user_input", "Mail stood still for a minute and a half before the second provider took over. Is that right?"),
+        ("tool_call", "config.read(service='mail', key='failover_seconds')"),
+        ("tool_result", "mail.failover_seconds = 90. The timeout of the mail failover is 90 seconds, changed on Monday from 60."),
+        ("actor_output", "Yes: the timeout of the failover went from 60 to 90 seconds on Monday. Next step: ask who changed it; "
+         "undo is setting mail.failover_seconds back to 60."),
+    ), "Charlie"),
     Loop(1.4, "page-3301", (
         ("user_input", "Disk of orders-1 is 91 % full."),
         ("tool_call", "db.size(cluster='orders', by='table')"),
@@ -460,6 +470,8 @@ QUESTIONS: tuple[tuple[float, str, str, str, str], ...] = (
      "Page the second person.", "success"),
     (2.4, "release-44", "Did the payment timeout of 4 seconds help?",
      "No: threads piled up behind slow payments, and it was set back to 2 seconds after a day.", "success"),
+    (2.051, "page-3296", "Mail stood still for a minute and a half before the second provider took over. Is that right?",
+     "Yes: the timeout of the failover went from 60 to 90 seconds on Monday.", "success"),
     (1.8, "handover-2", "Who is on call next week?",
      "Alice leads the platform team and is on call in even weeks.", "success"),
     (1.1, "page-3301", "Should we partition order_events or archive first?",

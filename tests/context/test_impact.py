@@ -227,7 +227,7 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     page = markup(browser(bob).get(reverse("memory_review_detail", args=[question.pk])))
     url = reverse("agent_context_blast", args=["ada"])
     offered = [one for one in ("same", "replace", "old_wrong", "new_wrong", "both") if f"answer={one}" in page]
-    assert offered == ["same", "replace", "old_wrong", "new_wrong"]
+    assert offered == ["same", "replace", "old_wrong", "new_wrong", "both"]
     assert f'hx-post="{url}?question={question.pk}&amp;answer=merge" hx-include="#content"' in page
     client = browser(alice)
     assert "1 of 1" in markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))

@@ -22,7 +22,7 @@ from memory.services.consent import memory_consent
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.reconcile import LearnResult, fact_reconcile
-from memory.services.facts.store import fact_fields_check, fact_store_audit
+from memory.services.facts.store import fact_fields_check, fact_store_audit, source_event_link
 from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import (
     WAITING,
@@ -137,6 +137,7 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
     if stored is None:
         stored = fact
         stored.subject_alias = None
+        source_event_link(stored, by)
         stored.save(force_insert=True)
         fact_change_record(stored, FactChange.Action.STORED, by, at=stored.recorded_at)
         fact_store_audit(stored, by)

@@ -6,12 +6,14 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.models import ENDS, KEYS, Fact, FactChange, Scope, carried_keys
+from memory.persona import memory_of
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
 from memory.services.search_index.writer import index_put
 from memory.services.sources import source_seen
 from memory.services.subjects.registry import alias_enter
+from memory.services.trust import event_named
 from memory.subjects.spelling import key_of
 from memory.types import entry_of
 from nousweb.lib import Invalid
@@ -34,10 +36,17 @@ def alias_assign(fact: Fact, by: Principal) -> None:
         )
 
 
+def source_event_link(fact: Fact, by: Principal) -> None:
+    """Link a new fact to the event that its source names, if `by` may read that. Call it with the agent locked."""
+    if (named := event_named(fact.source)) is not None:
+        fact.source_event = memory_of(fact.agent, by).events.filter(pk=named).first() or fact.source_event
+
+
 def fact_store(fact: Fact, vector: Vector | None, *, by: Principal, unjudged: bool = False) -> None:
     """Store a fact with the embedding of its content, if that is known. Call it under the learning lock, in the
     transaction that compared it. A fact without an embedding, or `unjudged`, is checked later."""
     source_seen(fact)
+    source_event_link(fact, by)
     fact.save(force_insert=True)
     fact_change_record(fact, FactChange.Action.STORED, by)
     index_put([entry_of(fact)], notify=vector is None)

@@ -190,14 +190,15 @@ def account_file(request: HttpRequest, origin: Provenance) -> HttpResponse:
 def memory_provenance(memory: Any, by: Principal) -> Provenance:
     """The origin of a memory that `by` may see: the records of it, reviews and expectations about it, its prompts.
 
-    At most seven queries, whatever its history.
+    At most eight queries, whatever its history.
     """
     noun, now = memory._meta.model_name, clock.now()
     if noun == "fact":
         steps = list(_changes(memory, now)) if by.may(VIEW_CHANGES) else []
     else:
         steps = list(_recorded(noun, memory.pk, by, now)) if by.may(VIEW_AUDIT) else []
-    links = []
+    run = source_run(memory, by) if noun == "fact" else None
+    links = [Link(run.beginning or "A prompt", run.get_absolute_url(), "Prompt")] if run else []
     if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):
         about = Q(censor=memory.pk) if noun == "censor" else Q(old=memory.pk) | Q(new=memory.pk)
         for review in visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]:
@@ -288,6 +289,18 @@ def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
     latest: Any = _latest(runs.annotate(total=Window(Count("pk")), referred=Subquery(referred)))
     total, referrals = (latest[0].total, latest[0].referred or 0) if latest else (0, 0)
     return Prompts(total, referrals, latest, url)
+
+
+def source_run(fact: Fact, by: Principal) -> Any:
+    """The last prompt of the session in which a fact was learned before it was stored, with the `beginning` of its
+    input; None without one, or for those who may not see prompts."""
+    if fact.source_event is None or not by.may(VIEW_RUN):
+        return None
+    runs = ContextRun.objects.visible_to(by).filter(agent=fact.agent_id, session_id=fact.source_event.loop_id)
+    for run in _latest(runs.filter(created_at__lte=fact.recorded_at))[:1]:
+        run.agent = fact.agent
+        return run
+    return None
 
 
 def _latest(runs: Any) -> tuple[ContextRun, ...]:

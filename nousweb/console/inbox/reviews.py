@@ -1,6 +1,7 @@
 """One review of memories: side by side, one key a resolution."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -20,6 +21,7 @@ from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text, review_state
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from nousweb.console.common import FORM, page
+from nousweb.console.common.provenance import source_run
 from nousweb.console.common.subject_comparison import Comparison, subjects_compare
 from nousweb.console.inbox.decisions import undo_offer
 from nousweb.console.inbox.filter import InboxFilter
@@ -62,9 +64,7 @@ RESOLUTION_BUTTONS = {
     ),
     Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true."),
     Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true."),
-    Resolution.BOTH: ResolutionButton(
-        "both", "Both are true", "Both facts stay, and this pair is not reviewed again.", changes=False
-    ),
+    Resolution.BOTH: ResolutionButton("both", "Both are true", "Both facts stay, and this pair is not reviewed again."),
     Resolution.ALLOW: ResolutionButton("allow", "Allow", "Prompts may include it. It is trusted like your own words."),
     Resolution.HOLD: ResolutionButton(
         "hold", "Quarantine", "No prompt and no search includes it, nor the same words later."
@@ -255,9 +255,9 @@ def _quarantined(review: MemoryReview) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None]]:
-    """The facts of a review, the known one first: its label, who learned it, and the number of prompts that had
-    it, None for readers who may not see prompts."""
+def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None, Any]]:
+    """The facts of a review, the known one first: its label, who learned it, the number of prompts that had
+    it, None for readers who may not see prompts, and the prompt before it was learned."""
     facts = [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact]
     if len(facts) == 1:
         facts = [("The", facts[0][1])]
@@ -269,6 +269,7 @@ def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, in
             fact,
             authors.get(fact.pk, ""),
             runs_with_memory(review.agent, "fact", str(fact.pk), by).count() if by.may(VIEW_RUN) else None,
+            source_run(fact, by),
         )
         for label, fact in facts
     ]

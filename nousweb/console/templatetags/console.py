@@ -25,7 +25,7 @@ from nousweb.lib.word_overlap import share_within, words_of
 AROUND = 160
 """Number of characters that are shown before and after the sentence."""
 MAX_CHARACTERS_READ = 20_000
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,14 @@ _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), 
 
 @register.filter
 def ago(value: dt_module.datetime | None) -> str:
-    """The time before or after now, in the largest whole unit: "3 h ago", "in 2 d"."""
+    """The time before or after now, in the largest unit: "3 h ago", "in 2 d"; whole ones, of months the nearest."""
     if value is None:
         return ""
     seconds = (timezone.now() - _aware(value)).total_seconds()
     for unit, length in _AGES:
         if abs(seconds) >= length:
-            amount = f"{int(abs(seconds) // length)} {unit}"
+            number = abs(seconds) / length
+            amount = f"{round(number) if unit == 'mo' else int(number)} {unit}"
             return f"{amount} ago" if seconds > 0 else f"in {amount}"
     return "just now" if seconds >= 0 else "in a moment"
 

@@ -11,11 +11,10 @@ from django.urls import reverse
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from memory.models import Fact, SearchItem
-from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
 from nousweb.console.memory.timeline import known_spans, timeline_of
 from nousweb.lib import clock
-from tests.factories import make_copies
+from tests.factories import make_copies, make_events, make_run
 from tests.http import browser, markup
 
 URL = "agent_fact"
@@ -39,15 +38,27 @@ def change(user: User, fact: Fact, what: str, **given: str) -> Any:
     return browser(user).post(reverse("agent_fact_change", args=["ada", fact.pk, what]), given)
 
 
-def test_fact_page_names_its_sources_down_to_the_event(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
-    said = {"kind": "user_input", "content": "Tim took the boat.", "loop_id": "loop 1/a"}
-    event = events_record(agent=ada, events=[said], by=actor)[0].event
-    Fact.objects.filter(pk=fact.pk).update(source_event=event)
+def test_fact_page_names_its_sources_down_to_the_event(
+    ada: Agent, actor: Principal, subconscious: Principal, alice: User, fact: Fact
+) -> None:
+    run = make_run(ada, actor, "Where is Tim?", "loop 1/a")
+    told, dreamt = (
+        make_events(ada, by, "Good morning. Tim took the boat.", loop_id="loop 1/a")[0] for by in (actor, subconscious)
+    )
+    known = fact_learn(agent=ada, content="Tim took a boat.", source=f"event {told.pk}", by=actor).fact
+    text = page_of(alice, known).content.decode()
+    assert "<mark> Tim took the boat.</mark>" in text
+    assert reverse("agent_event", args=["ada", told.pk]) in text
+    assert reverse("agent_loop", args=["ada", "loop 1/a"]) in text
+    assert run.get_absolute_url() in text
+    assert "Where is Tim?" in text
     text = page_of(alice, fact).content.decode()
     assert "Tim &lt;b&gt;sails&lt;/b&gt;." in text
-    assert "Tim took the boat." in text
-    assert reverse("agent_event", args=["ada", event.pk]) in text
-    assert reverse("agent_loop", args=["ada", "loop 1/a"]) in text
+    assert "none recorded" in text
+    # What another persona holds is no source that can be read.
+    other = fact_learn(agent=ada, content="Tim dives.", source=f"event {dreamt.pk}", by=actor).fact
+    assert other.source_event is None
+    assert "took the boat" not in page_of(alice, other).content.decode()
 
 
 def test_fact_page_chain_is_ordered_on_each_of_its_facts(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:

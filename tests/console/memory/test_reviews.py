@@ -134,8 +134,8 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
     fact_learn(agent=ada, content="The gate closes at 10.", subject="gate", project="apollo", by=actor)
     review = MemoryReview.objects.get()
     page = " ".join(browser(bob).get(f"/review/memory/{review.pk}/").content.decode().split())
-    told = re.findall(r"<dt>Said by</dt> <dd>([^<]+?) <span[^>]*>\(([^)]+)\)", page)
-    assert told == [("A person wrote these words.", "bob"), ("These are the agent&#x27;s own words.", "Ada")]
+    told = re.findall(r"<dt>Said by</dt> <dd> *([^<]+?) <span[^>]*>\(([^)]+)\)", page)
+    assert told == [("bob", "person"), ("Ada", "agent")]
     assert "apollo" in page
 
 

@@ -59,7 +59,7 @@ agent_supersessions = memory_list(
         model=FactChange,
         filter=SupersessionFilter,
         select=_superseded,
-        narrow=lambda changes: changes.select_related("fact", "other__source_event"),
+        narrow=lambda changes: changes.select_related("fact", "other__source_event", "other__source_episode"),
         more=lambda request, scope, rows: {
             "rows": [
                 (
