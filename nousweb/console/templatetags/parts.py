@@ -199,6 +199,16 @@ def fields(*given: Any, **look: Any) -> dict[str, Any]:
 
 
 @register.simple_tag
+def unit(field: BoundField) -> SafeString:
+    """What stands beside a number that has a unit, and beside one that differs from its default also that."""
+    words = getattr(field.field, "unit", "")
+    default = field.field.widget.attrs.get("placeholder", "")
+    if not words:
+        return SafeString("")
+    return format_html('<span class="unit">{}<span>, default {}</span></span>', words, default)
+
+
+@register.simple_tag
 def button(label: str, name: str = "", value: Any = "", form: str = "", to: str = "", **look: Any) -> SafeString:
     """A button that sends the form around it, or `form`, to its page or another (`to`): its label, name, value and
     look (`_pressed`)."""

@@ -105,7 +105,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "zones": zones(),
             "asked": reviews.count(),
             "measured": measured,
-            "budget_heads": "Section|Budget" + f"|Highest, last {measured} prompts:num" * bool(measured),
+            "budget_heads": "Section|Budget, tokens" + f"|Highest, last {measured} prompts:num" * bool(measured),
             "budgets": _budget_rows(form, current, used if measured else {}),
         },
         conflict="refusal",
@@ -178,8 +178,8 @@ SECTION_NOTES = {
 }
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "After this time a turn counts half as recent."),
-    "w_similarity": ("Weight of similarity", "0 to 1."),
-    "w_recency": ("Weight of recency", "0 to 1."),
+    "w_similarity": ("Weight of similarity", ""),
+    "w_recency": ("Weight of recency", ""),
 }
 CONTESTED_LABELS: Mapping[ContestedOrder, str] = {
     ContestedOrder.NEWEST_FIRST: "Newer above older, both marked",
@@ -208,6 +208,16 @@ RECENT_LABELS: Mapping[str, str] = {
     RecentMode.ALWAYS: "Always",
     RecentMode.NEVER: "Never",
 }
+UNITS: Mapping[str, str] = {
+    "stm_half_life_seconds": "seconds",
+    "stm_w_similarity": "0 to 1",
+    "stm_w_recency": "0 to 1",
+    "stm_window": "turns",
+    "attention_per_hundred_facts": "reviews",
+    "attention_per_day": "reviews",
+    "autonomy_max_error": "%",
+}
+"""By field: what stands beside its number."""
 MAX_CATEGORIES_OFFERED = 30
 
 
@@ -331,7 +341,7 @@ class AgentSettingsForm(forms.Form):
             )
         made["autonomy_max_error"] = PercentField(
             required=False,
-            label="Highest error rate, in %",
+            label="Highest error rate",
             help_text="When automatic decisions of a kind are wrong more often than this, people decide instead.",
             widget=forms.NumberInput(attrs={"placeholder": f"{100 * DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
         )
@@ -349,7 +359,7 @@ class AgentSettingsForm(forms.Form):
             min_value=1,
             max_value=MAX_STM_WINDOW,
             label="Window",
-            help_text="Number of past turns that are searched.",
+            help_text="How many of the latest are searched.",
             widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
         )
         for name, words in self.boosts.items():
@@ -362,6 +372,8 @@ class AgentSettingsForm(forms.Form):
                     label=label,
                     widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
                 )
+        for name, unit in UNITS.items():
+            made[name].unit = unit  # type: ignore[attr-defined]
         self.fields = {**made, **self.fields}
         # The fields by the part of the page that shows them.
         self.groups = {
