@@ -247,7 +247,7 @@ def chart(
         zip(
             points,
             bars(above, height, top=top - base, gap=gap),
-            bars([one or 0 for one in earlier], height, top=top, gap=gap - 0.2),
+            bars([one or 0 for one in earlier], height, top=top),
             bars([1] * len(points), 1, top=1, gap=0),
             strict=True,
         )

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from context.feedback.figure_snapshots import HEALTH_BY_DAY
 from context.feedback.health_score import health_read, whole_score
@@ -165,7 +166,7 @@ SCORES = board_query(
     lambda sight: (
         for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
         .order_by("agent")
-        .values_list("agent__slug", "value")[:2]
+        .values_list("agent__slug", "value", "at")[:2]
     )
 )
 
@@ -190,14 +191,16 @@ def standing_figures(standing: Rows, changed: Rows, scores: Rows) -> list[Figure
     period = Period(DEFAULT_DAYS, clock.now())
     for hold, of, last, slug, slugs in (row for row in standing if row[1]):
         url = reverse("agent_expectations", args=[slug]) if slugs == 1 else reverse("agents")
-        note = f"Last checked {clock_or_day(moment_read(last))}"
+        note = f"last checked {clock_or_day(moment_read(last))}"
         held = _held(hold, of, changed, period)
+        failed = [each - good for good, each in held]
+        # Bars that are all alike say less than a sentence.
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
-        failed = [each - good for good, each in held] if any(each > good for good, each in held) else ()
+        note, days = (capfirst(note), days) if any(failed) else (f"No failure in {DEFAULT_DAYS} days, {note}", [])
         told = f"of {of:,} hold"
         figures.append(Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note))
     if len(scores) == 1:
-        slug, kept = scores[0]
+        slug, kept, at = scores[0]
         scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
         today = clock.now().date()
         (first, before), *_ = drawn = [*scored.items()]
@@ -213,8 +216,8 @@ def standing_figures(standing: Rows, changed: Rows, scores: Rows) -> list[Figure
             if len(drawn) >= LEAST_POINTS
             else ()
         )
-        of = "of 100" if last == today else f"of 100 on {last.day}\N{NO-BREAK SPACE}{last:%b}"
-        figures.append(Figure("Memory health", f"{now}", of, points, floor=floor, url=url, note=note))
+        when = f"at {clock_or_day(moment_read(at))}" if last == today else f"on {last.day}\N{NO-BREAK SPACE}{last:%b}"
+        figures.append(Figure("Memory health", f"{now}", f"of 100 {when}", points, floor=floor, url=url, note=note))
     return figures
 
 

@@ -327,14 +327,19 @@ def with_memories(sentence: str, memories: Mapping[str, tuple[str, str]]) -> Saf
 
 
 @register.simple_tag
-def check_slots(checks: Sequence[Mapping[str, Any]], url: str) -> SafeString:
-    """The last checks of an expectation, whose page is `url`, as a row of marks: runs of one state with a link each."""
+def check_slots(checks: Sequence[Mapping[str, Any]], url: str, since: datetime | None, at: datetime) -> SafeString:
+    """The last checks of an expectation, whose page is `url`, as a row of marks: runs of one state with a link each,
+    and below them when the first (`since`) and the last were."""
     drawn = SafeString("")
     for run in checks:
         marks = format_html_join("", '<i class="is-{}" title="{}"></i>', ((run["state"], one) for one in run["slots"]))
         link = '<a href="{}#result-{}" aria-label="{}">{}</a>'
         drawn += format_html(link, url, run["key"], run["told"], marks) if run["state"] else marks
-    return format_html('<span class="checks">{}</span>', drawn)
+    drawn = format_html('<span class="checks">{}</span>', drawn)
+    if not since:
+        return drawn
+    before = mark_safe("<i></i>" * len(checks[0]["slots"]))  # noqa: S308 - nothing in it is given
+    return drawn + format_html('<span class="checks-days">{}{}{}</span>', before, time_of(since), time_of(at))
 
 
 @register.simple_tag
@@ -470,8 +475,8 @@ _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and on each a line
-    at the value of the period before."""
+    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and over them a line
+    in steps of the values of the period before."""
     base, last = chart.height + CHART_TOP, len(chart.axis) - 1
     drawn = SafeString("")
     for number in range(last + 1):
@@ -489,17 +494,24 @@ def chart_columns(chart: Chart) -> SafeString:
         if column.tick:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
             drawn += format_html(_TICK, look, plain(column.label_at[0]), base + 17, column.label_at[1], column.tick)
+    if chart.compares:
+        sides = ((each.place.x, each.place.x + each.place.width, each.before) for each in chart.columns)
+        steps = [
+            (plain(x), plain(CHART_TOP + (past.y if past else chart.height)))
+            for left, right, past in sides
+            for x in (left, right)
+        ]
+        drawn += format_html_join("", _LINE, (("chart-before", *begin, *end) for begin, end in pairwise(steps)))
     return drawn + _line(chart.columns) if chart.is_line else drawn
 
 
 def _bars(column: ChartColumn, base: float) -> SafeString:
-    """The bar, a dot for none, and behind it the bar of the period before."""
-    bar, past = column.bar, column.before
+    """The bar, or a dot for none."""
+    bar = column.bar
     parts = column.parts or ((f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height),)
-    shapes = [("chart-before", past, past.y, past.height)] if past else []
-    shapes += [(look, bar, y, tall) for look, y, tall in parts if tall]
     none = SafeString("") if bar.height else format_html(_NONE, plain(bar.middle), base - 3)
-    sizes = ((look, plain(of.x), plain(y + CHART_TOP), plain(of.width), plain(tall)) for look, of, y, tall in shapes)
+    at = plain(bar.x), plain(bar.width)
+    sizes = ((look, at[0], plain(y + CHART_TOP), at[1], plain(tall)) for look, y, tall in parts if tall)
     return format_html_join("", _BAR, sizes) + none
 
 

@@ -1,5 +1,7 @@
 """The pages of expectations: red and green, the change that broke each, by hand and by one click."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -15,7 +17,7 @@ from context.expectations.services import (
 from context.models import Expectation
 from identity.principal import Principal
 from memory.models import Fact
-from memory.services.facts import fact_invalidate
+from memory.services.facts import fact_invalidate, fact_restore
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_fact, make_run
 from tests.http import signed_in
@@ -94,8 +96,27 @@ def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, 
     assert f'{one.pk}/#result-{one.results.latest("since").pk}"' in shown
     assert "1 of 1 fails</h2>" in shown
     assert page.context["layouts"] == [], "all have failed, so there is no choice"
+    billing.refresh_from_db()
+    fact_restore(fact=billing, by=reviewer)
+    expectations_verify(agent=ada, by=reviewer)
+    shown = text_of(console.get(PAGE))
+    link = f'<a href="/agents/ada/facts/{billing.pk}/">{billing.content}</a>'
+    told = (
+        f"Failed 1 of the last 4 checks, after the fact {link} was marked as wrong, until the fact {link} was restored"
+    )
+    assert told in shown, "what caused it, and what ended it"
+    assert len(re.findall("<time", shown.partition('class="checks-days"')[2].partition("</td>")[0])) == 2
     expectation_update(expectation=one, by=reviewer, text="Another word")
     assert "is-passed" not in text_of(console.get(PAGE)), "they were of what it required before"
+
+
+def test_many_expectations_are_searched(ada, console, reviewer):
+    for number in range(11):
+        given = {"requirement": "present", "target": "text", "text": f"Pier {number}."}
+        expectation_create(agent=ada, by=reviewer, request=request_of(f"Question {number}?"), **given)
+    page = console.get(PAGE, {"q": "pier 7"})
+    assert [row["one"].input for row in page.context["rows"]] == ["Question 7?"]
+    assert 'name="q" value="pier 7"' in text_of(page)
 
 
 def test_expectation_by_hand_and_edited(ada, billing, console):

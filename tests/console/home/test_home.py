@@ -324,6 +324,9 @@ def test_expectations_of_fourteen_days_are_drawn_with_those_that_failed(
     assert (shown.label, shown.value, shown.unit) == ("Expectations", "1", "of 2 hold")
     assert [value for _, value in shown.points] == [1] * 10 + [2] * 4
     assert shown.failed == [1] * 8 + [0] * 4 + [1] * 2
+    ExpectationResult.objects.filter(state="failed").update(state="passed")
+    shown = board(bob).figures[-1]
+    assert (shown.points, shown.note.partition(",")[0]) == ([], "No failure in 14 days")
 
 
 def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, charlie: User) -> None:

@@ -21,6 +21,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from nousweb.console.home.context_calls import RUNS_READ, usage_refresh
 from nousweb.console.home.period import Period, Trend
 from nousweb.console.home.usage import Usage, usage
+from nousweb.console.templatetags.parts import chart_columns
 from nousweb.lib import clock
 from tests.console.home.moments import DAY, HOUR, NOON, ago, noon
 from tests.http import browser
@@ -291,6 +292,8 @@ def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Age
     assert calls.drawing.said == "5 in total, about as many as in the 7 days before"
     titles = [column.title for column in calls.drawing.chart.columns]
     assert "Mon 9 Mar: 0 prompts. 7 days earlier: 5" in titles
+    drawn = chart_columns(calls.drawing.chart)
+    assert drawn.count('class="chart-before"') == 2 * 7 - 1, "a line in steps, one for each day"
 
 
 def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> None:

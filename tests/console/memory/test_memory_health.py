@@ -79,6 +79,9 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     problems = person.get(PAGE).context["problems"]
     assert all(person.get(one.url).status_code == 200 for one in problems)
     assert f"of {total} facts, " in " ".join(person.get(PAGE).content.decode().split())
+    (contested,) = [one for one in problems if one.finding.key == "contested"]
+    assert contested.formula == f"2 of {total} × 50"
+    assert f"Each regains {contested.points / 2:.1f} points." in person.get(PAGE).content.decode()
     points = [one.points for one in problems]
     assert points == sorted(points, reverse=True), "what costs most first"
     assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Prefetch, Window, prefetch_related_objects
@@ -91,11 +92,19 @@ def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> lis
 
 A_PAGE = 50
 CHECKS_SHOWN = 20
+FEW = 10
+"""Of more expectations than these, one is searched for."""
 MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 MARKS = {"passed": "Passed", "failed": "Failed", "error": "Could not run", "": "No check"}
 """The legend of the last checks."""
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
+
+
+class SearchForm(forms.Form):
+    q = forms.CharField(required=False, label="Search")
+
+
 EXPECTATIONS = ListExport(
     "Expectations",
     (
@@ -140,6 +149,9 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     wanted = [one for one in found if one.active != (state == "retired")]
     if state in ExpectationResult.State.values:
         wanted = [one for one in wanted if state_of(one) == state]
+    search = SearchForm(request.GET) if len(found) > FEW else None
+    words = request.GET.get("q", "").lower()
+    wanted = [one for one in wanted if words in f"{one.input} {one.text} {one.reason}".lower()]
     wanted.sort(key=lambda one: WORST_FIRST[state_of(one)])
     if export_format(request):
         rows = key_rows(wanted, list)
@@ -147,9 +159,24 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
     totals = expectation_totals(found)
     shown_rows = [
-        {**row, "checks": checks, "failed": _number(checks, "failed"), "checked": CHECKS_SHOWN - _number(checks, "")}
+        {
+            **row,
+            "checks": checks,
+            "since": min((each.since for each in results), default=None),
+            "failed": _number(checks, "failed"),
+            "checked": CHECKS_SHOWN - _number(checks, ""),
+            "turns": [
+                (word, cause)
+                for word, result in (("after", failed[0]), ("until", row["result"]))
+                if (cause := _cause(result, agent, by)) and "words" in cause
+            ]
+            if failed and row["state"] == "passed"
+            else [],
+        }
         for row in _rows(agent, _with_results(agent, page), by)
         for checks in [_checks(row["one"])]
+        for results in [_current(row["one"])]
+        for failed in [[each for each in results if each.state == "failed"]]
     ]
     counts = {
         "": totals.total,
@@ -160,7 +187,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     }
     shown = {
         "agent": agent,
-        **LIST.context(request, page, None, bool(state)),
+        **LIST.context(request, page, search, bool(state or words), {"state": state} if state else None),
         "new_form": form,
         "totals": totals,
         "rows": shown_rows,
@@ -178,7 +205,6 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "marks": [
             (look, label) for look, label in MARKS.items() if any(_number(row["checks"], look) for row in shown_rows)
         ],
-        "since": min((each.since for row in shown_rows for each in row["one"].last_results), default=None),
         "may_add": by.may(ADD),
         "may_change": by.may(CHANGE),
         "may_retire": by.may(CHANGE) and state != "retired",
@@ -381,13 +407,17 @@ def _number(checks: Iterable[dict[str, Any]], state: str) -> int:
     return sum(len(run["slots"]) for run in checks if run["state"] == state)
 
 
+def _current(one: Expectation) -> list[ExpectationResult]:
+    """Its last results, the latest first, without those of what it required before an edit."""
+    return [each for each in one.last_results if each.revision == one.revision]  # type: ignore[attr-defined]
+
+
 def _checks(one: Expectation) -> list[dict[str, Any]]:
-    """Its last checks as runs of one state, the latest at the end, without those of what it required before an edit:
-    the `key` of the result, its state, and what each of its checks is told with (`slots`); before them an empty state
-    for the checks that there are not."""
+    """Its last checks as runs of one state, the latest at the end: the `key` of the result, its state, and what each of
+    its checks is told with (`slots`); before them an empty state for the checks that there are not."""
     runs, left = [], CHECKS_SHOWN
-    for result in one.last_results:  # type: ignore[attr-defined]
-        if result.revision == one.revision and left:
+    for result in _current(one):
+        if left:
             number = min(result.checks, left)
             left -= number
             state, since, at = result.get_state_display(), when(result.since), when(result.checked_at)

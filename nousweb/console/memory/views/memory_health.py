@@ -64,15 +64,27 @@ def _colour(weight: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A finding that lists facts: their number, the points that they take, the page that lists them, its class in the
-    picture of the score, and since when it lists facts in words, "" where that is not known."""
+    """A finding that lists facts: their number, of how many, the points that they take, the page that lists them, its
+    class in the picture of the score, and since when it lists facts in words, "" where that is not known."""
 
     finding: HealthFinding
     number: int
+    of: int
     points: float
     url: str
     look: str
     since: str
+
+    @property
+    def formula(self) -> str:
+        """How the points follow from the facts."""
+        return f"{self.number:,} of {self.of:,} × {100 * self.finding.weight:g}"
+
+    @property
+    def regained(self) -> str:
+        """What is regained by each fact, where that shows in the score."""
+        each = f"{self.points / self.number:.1f}"
+        return "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}."
 
     @property
     def action(self) -> str:
@@ -95,7 +107,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
         Problem(
-            one.finding, one.number, round(end - begin, 1),
+            one.finding, one.number, one.total, round(end - begin, 1),
             reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
             _colour(one.finding.weight), _since(days, one.finding.key),
         )
@@ -160,7 +172,9 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
         parts=tuple((f"{number}\N{NO-BREAK SPACE} {one.tick}: {one.mark}", "chart-mark") for number, one in marked),
-        note=" ".join(filter(None, (f"The axis begins at {base}." if base else "", gaps))),
+        note=" ".join(
+            filter(None, ("Between marks, facts came and went.", f"The axis begins at {base}." * bool(base), gaps))
+        ),
     )
     said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
     return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
