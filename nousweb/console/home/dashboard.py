@@ -38,6 +38,7 @@ from nousweb.console.home.recent_prompts import (
     BY_DAY,
     CHANGED,
     FAILED,
+    INCOMPLETE,
     SCORES,
     STANDING,
     FailedPrompt,
@@ -147,6 +148,7 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "models": (VIEW_INDEX, MODELS),
     "judge": (VIEW_INDEX, JUDGE_CALLS),
     "days": (VIEW_RUN, BY_DAY),
+    "incomplete": (VIEW_RUN, INCOMPLETE),
     "failed": (VIEW_RUN, FAILED),
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
     "news": (VIEW_AUDIT, NEWS),
@@ -180,7 +182,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks.append(index_check(rows["index"], both=both))
         checks.append(embedder_check(rows["models"]))
         checks.append(judge_check(rows["judge"], by))
-    prompts = recent_prompts(rows["days"]) if "days" in rows else None
+    prompts = recent_prompts(rows["days"], rows["incomplete"]) if "days" in rows else None
     if prompts:
         checks.append(prompts.check)
     if "log" in rows:

@@ -51,7 +51,6 @@ class RecentPrompts:
 def _by_day(
     sight: Sight,
     now: datetime,
-    day: datetime,
     week: datetime,
     fortnight: datetime,
     first: datetime,
@@ -71,19 +70,28 @@ def _by_day(
             succeeded=Count("created_at", filter=drawn & Q(outcome=ContextRun.Outcome.SUCCESS)),
             recent=Count("created_at", filter=Q(created_at__gte=week)),
             recent_before=Count("created_at", filter=Q(created_at__gte=fortnight, created_at__lt=week)),
-            incomplete=Count("created_at", filter=Q(created_at__gte=day) & ~Q(failed_sections=[])),
         )
     )  # fmt: skip
 
 
-BY_DAY = board_query(_by_day, "now", "day", "week", "fortnight", "first", "first_before")
+BY_DAY = board_query(_by_day, "now", "week", "fortnight", "first", "first_before")
 """Days with the figures that are drawn, of the period and of the one before up to this time of its last day, and the
-numbers to the minute."""
+numbers to the minute: all from an index of these figures."""
 
 
-def recent_prompts(rows: Rows) -> RecentPrompts:
-    """The numbers to the minute, from the rows of BY_DAY."""
-    return RecentPrompts(*(sum(int(row[place]) for row in rows) for place in (5, 6, 7)))
+def _incomplete(sight: Sight, now: datetime, day: datetime) -> QuerySet[Any, Any]:
+    runs = ContextRun.objects.filter(created_at__gte=day, created_at__lte=now, persona__in=sight.personas)
+    whole = Q(failed_sections=[])
+    return for_visible_agents(runs.exclude(whole), sight).order_by().values_list("persona").annotate(number=Count("pk"))
+
+
+INCOMPLETE = board_query(_incomplete, "now", "day")
+
+
+def recent_prompts(rows: Rows, incomplete: Rows) -> RecentPrompts:
+    """The numbers to the minute, from the rows of BY_DAY and of INCOMPLETE."""
+    now, before = (sum(int(row[place]) for row in rows) for place in (5, 6))
+    return RecentPrompts(now, before, sum(int(number) for _, number in incomplete))
 
 
 def daily_figures(rows: Rows) -> list[Figure]:
