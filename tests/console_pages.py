@@ -191,6 +191,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "erase user": ("agent_user_erase", of_ada(), "?user=mia"),
     "events, each": ("agent_events", of_ada(), "?view=events"),
     "event": ("agent_event", memory(Event, kind="tool_result"), ""),
+    "event, wrong": ("agent_event_wrong", memory(Event, kind="tool_result"), ""),
     "loop": ("agent_loop", of_ada("loop 1/a"), ""),
     "episode, edit": ("agent_episode_edit", memory(Episode), ""),
     "episode, close": ("agent_episode_close", memory(Episode), ""),

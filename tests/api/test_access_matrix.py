@@ -316,6 +316,8 @@ POST   agent_fact_add                 login no    in    in    login
 GET    agent_search                   login in    in    in    login
 GET    agent_events                   login in    in    in    login
 GET    agent_event                    login in    in    in    login
+GET    agent_event_wrong              login no    in    in    login
+POST   agent_event_wrong              login no    in    in    login
 GET    agent_loop                     login in    in    in    login
 GET    agent_fact                     login in    in    in    login
 GET    agent_episodes                 login in    in    in    login
@@ -605,7 +607,8 @@ class World:
                     "person_second_factor_reset", "person_staff_give", "person_staff_take",
                 )
             },
-            "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},
+            "agent_event": {"pk": self.event}, "agent_event_wrong": {"pk": self.event},
+            "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
         memories = {"agent_fact": self.fact.pk, "memory_review_detail": self.review} | {
             f"agent_{key[:-3]}": pk for key, pk in self.keys.items()

@@ -17,7 +17,9 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import (
     Censor,
+    Event,
     Fact,
+    LongTermEntry,
     MemoryReview,
     Relation,
     Subject,
@@ -32,11 +34,19 @@ from memory.services.facts.changes import endorsement_change, facts_lock
 from memory.services.facts.pairs import resolution_apply
 from memory.services.facts.repeated_facts import unstored_fact_fields
 from memory.services.memory_write import learning_lock, plain
+from memory.services.quarantine.memories import SHOWN, event_text, open_quarantine_review, type_name
 from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
 from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve, review_state
-from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle, subject_standing
+from memory.services.reviews.states import (
+    REVIEW,
+    resolution_record,
+    review_lock,
+    review_reopen,
+    reviews_settle,
+    subject_standing,
+)
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.changes import subject_merge
 from memory.services.subjects.registry import open_subject_review, pair_snapshots, subject_pair_review_key
@@ -151,6 +161,25 @@ def review_resolve(
     if blind:
         decision_remeasure(review)
     return review
+
+
+@agent_transaction(of="event")
+def event_mark_wrong(*, event: Event, by: Principal, comment: str = "") -> MemoryReview:
+    """Quarantine an event whose text is wrong: its record stays, and no prompt and no search has it. Returns the review
+    of its words, which is resolved so, and whose resolution can be undone. People only.
+
+    Raises Conflict if it is in quarantine already, or in no search yet, NotAllowed.
+    """
+    by.require(REVIEW, event.agent)
+    learning_lock(event.agent, event.persona)
+    entry = LongTermEntry.objects.filter(agent=event.agent_id, event=event).first()
+    if entry is None or entry.quarantined:
+        raise Conflict("This event is in quarantine already." if entry else "This event is in no search yet.")
+    items, words = [(type_name(event), str(event.pk))], event_text(event)
+    review = existing(open_quarantine_review(event.agent, event.persona, items, words, SHOWN), "There is no review.")
+    if review.status == Status.RESOLVED:
+        review_reopen(review, by)
+    return review_resolve(review=review, resolution=Resolution.HOLD, by=by, comment=comment)
 
 
 @agent_transaction(of="one")

@@ -12,6 +12,8 @@ from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 
+from context.models import VIEW_RUN, ContextRun
+from context.selectors import runs_with_memory
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -33,6 +35,7 @@ from nousweb.console.common import (
     model_columns,
     past_of,
     query_without,
+    uuid_of,
 )
 from nousweb.console.common.provenance import account_file, memory_provenance, share_of
 from nousweb.console.memory.in_prompts import in_prompts
@@ -162,17 +165,27 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
     return base_context(request, scope, memory=memory, noun=noun, index=index, **{noun: memory}, **more)
 
 
+def origin_run(request: HttpRequest, scope: PersonaScope, item_type: str, key: str) -> ContextRun | None:
+    """The run that ?run= names, from whose page one came, if its prompt had the memory."""
+    asked = uuid_of(request.GET.get("run", ""))
+    if not asked or not scope.by.may(VIEW_RUN):
+        return None
+    return runs_with_memory(scope.agent, item_type, key, scope.by).filter(pk=asked).first()
+
+
 def edit_page(
     request: HttpRequest,
     scope: PersonaScope,
-    memory: Memory,
+    memory: Memory | Event,
     form: forms.Form,
     change: Callable[[dict[str, Any]], object],
     *,
     done: str,
+    back: Model | None = None,
     **texts: str,
 ) -> HttpResponse:
-    """The form of a change to one memory. `texts` are those of its page: title, note and button."""
+    """The form of a change to one memory, which leads to the page of `back` or of the memory. `texts` are those of its
+    page: title, note and button."""
     pages = next(page for page in TYPE_PAGES.values() if page.model is type(memory))
     return form_page(
         request,
@@ -180,7 +193,7 @@ def edit_page(
         form,
         change,
         done=done,
-        back=lambda changed: scope.url(memory),
+        back=back or scope.url(memory),
         context=base_context(request, scope, pages=pages, memory=memory, **{"button": "Save", **texts}),
         conflict="refusal",
     )

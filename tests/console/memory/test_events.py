@@ -7,14 +7,17 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from identity.models import Agent
+from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from memory.models import Event, LoopSummary
+from memory.models import Event, LoopSummary, MemoryReview
 from memory.services.events import events_record
+from memory.services.reviews.undo import review_undo
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.common import query_without
-from tests.factories import make_copies
-from tests.http import browser
+from tests.factories import make_copies, make_events, make_run
+from tests.http import browser, markup
 
+WRONG = "The timeout of the ferry's mail is 60 seconds."
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -161,3 +164,35 @@ def test_events_page_number_of_queries_is_constant_at_ten_thousand(
 
 def test_events_page_switch_keeps_the_filters(rf: Any) -> None:
     assert query_without(rf.get("/?q=a&after=x&persona=subconscious"), "persona") == "q=a"
+
+
+def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
+    ada: Agent, actor: Principal, alice: User, bob: User
+) -> None:
+    Agent.objects.filter(pk=ada.pk).update(kind="squire")
+    ada.refresh_from_db()
+    event, same = make_events(ada, actor, WRONG, WRONG, loop_id="one")
+    embed_pending_rows()
+    run = make_run(ada, actor, "How long is the timeout of the ferry's mail?", session="two")
+    assert WRONG in run.system_prompt
+
+    def prompt() -> str:
+        return make_run(ada, actor, run.input, session="three").system_prompt
+
+    of_run = browser(bob).get(run.get_absolute_url())
+    wrong = reverse("agent_event_wrong", args=["ada", event.pk])
+    assert f"{wrong}?run={run.pk}" in markup(of_run), "the page of a prompt leads there"
+    assert browser(alice).post(wrong, {"reason": "It is 90."}).status_code == 403
+    answer = browser(bob).post(f"{wrong}?run={run.pk}", {"reason": "It is 90."})
+    assert answer["Location"] == run.get_absolute_url()
+    assert WRONG in prompt(), "another event still says it"
+    browser(bob).post(reverse("agent_event_wrong", args=["ada", same.pk]), {"reason": "So is this."})
+    assert WRONG not in prompt()
+    page = browser(bob).get(event.get_absolute_url())
+    assert wrong not in markup(page)
+    assert "quarantined" in markup(page)
+    assert browser(bob).post(wrong).status_code == 409
+    assert AuditEvent.objects.filter(action="memory.hold", message="It is 90.").exists()
+    review = MemoryReview.objects.get()
+    review_undo(review=review, by=Principal.of_user(bob))
+    assert WRONG in prompt()

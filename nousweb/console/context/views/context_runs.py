@@ -41,6 +41,7 @@ from identity.services.personal_settings import demo_tour_look
 from memory.persona import persona_memory
 from memory.selectors.filters import filter_words
 from memory.selectors.memory_expansion import Relation
+from memory.services.reviews.states import REVIEW
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     POST,
@@ -268,10 +269,13 @@ def _place(one: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
     """Tell at the facts of a run which of them no longer hold (since: words and url), and where they are replaced
-    (replace_url) and marked as wrong (wrong_url), if `by` may. One statement."""
+    (replace_url), and they and events are marked as wrong (wrong_url), if `by` may. One statement."""
     facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
+    for one in memories if by.may(REVIEW) else ():
+        if one["type"] == "event":
+            one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, one['id']])}?{urlencode(query)}"
     for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
         one = facts[fact.pk]
         if fact.invalidated_at:

@@ -12,13 +12,18 @@ from memory.layers.event_validation import OUTPUT_KINDS
 from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
-from nousweb.console.common import ListExport, model_columns, query_without, request_page
+from memory.services.reviews.resolve import event_mark_wrong
+from memory.services.reviews.states import REVIEW
+from nousweb.console.common import FORM, ListExport, model_columns, query_without, request_page
+from nousweb.console.memory.forms import RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,
     base_context,
+    edit_page,
     memory_context,
     memory_page,
+    origin_run,
 )
 from nousweb.lib.errors import NotFound
 
@@ -145,13 +150,15 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
 def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> HttpResponse:
     """One event as it was recorded, with the memories derived from it."""
     loop = scope.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
+    entry = LongTermEntry.objects.filter(event=event).first()
     neighbours = scope.then(scope.memory.events.filter(loop_id=event.loop_id, persona=event.persona), "ts")
     context = memory_context(
         request,
         scope,
         event,
         loop=loop,
-        entry=LongTermEntry.objects.filter(event=event).first(),
+        entry=entry,
+        may_mark=bool(entry and not entry.quarantined and not scope.past and scope.by.may(REVIEW)),
         mono=event.kind in MONO_KINDS,
         before=_neighbour(neighbours, event, "lt"),
         after=_neighbour(neighbours, event, "gt"),
@@ -159,6 +166,23 @@ def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> Http
         episodes=scope.then(scope.memory.episodes.filter(events=event))[:FACTS_SHOWN],
     )
     return render(request, "memory/event.html", context)
+
+
+@memory_page(REVIEW, of=Event, methods=FORM)
+def agent_event_wrong(request: HttpRequest, scope: PersonaScope, event: Event) -> HttpResponse:
+    """The form that marks an event as wrong, and the action itself; from a run's page it leads back there."""
+    return edit_page(
+        request,
+        scope,
+        event,
+        RemarkForm(request.POST if request.method == "POST" else None),
+        lambda fields: event_mark_wrong(event=event, by=scope.by, comment=fields["reason"]),
+        done="Marked as wrong. No prompt includes this event from now on.",
+        back=origin_run(request, scope, "event", str(event.pk)),
+        title="Mark as wrong",
+        note="No prompt and no search includes it from now on. Its record stays. It can be undone in the inbox.",
+        button="Mark as wrong",
+    )
 
 
 def _neighbour(events: EventQuerySet, event: Event, side: str) -> int | None:

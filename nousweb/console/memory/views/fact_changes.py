@@ -29,7 +29,7 @@ from memory.services.facts import (
 )
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common import FORM, POST, act, form_page, query_without, uuid_of
+from nousweb.console.common import FORM, POST, act, form_page, query_without
 from nousweb.console.context.views.compare_runs import SaidBy, is_logged, repeats_of
 from nousweb.console.memory.forms import ExpiryForm, FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import (
@@ -38,6 +38,7 @@ from nousweb.console.memory.page_context import (
     base_context,
     memory_list,
     memory_page,
+    origin_run,
 )
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -177,14 +178,6 @@ FACT_ACTIONS: dict[str, FactAction] = {
 }
 
 
-def _origin(request: HttpRequest, scope: PersonaScope, fact: Fact) -> ContextRun | None:
-    """The run that ?run= names, from whose page one came, if its prompt had the fact."""
-    asked = uuid_of(request.GET.get("run", ""))
-    if not asked or not scope.by.may(VIEW_RUN):
-        return None
-    return runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).filter(pk=asked).first()
-
-
 PROOFS = 3
 """The latest runs whose prompts had a fact that are asked what else says it."""
 
@@ -240,7 +233,7 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
         raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
     what = FACT_ACTIONS[change]
     scope.by.require(what.permission, scope.agent)
-    origin = _origin(request, scope, fact)
+    origin = origin_run(request, scope, "fact", str(fact.pk))
     names = ("content", "expires_at", "tags", "importance", "category", "scope", "project", "task")
     initial = {name: getattr(fact, name) for name in names}
     asks = change == "invalidate" and request.method == "GET"
