@@ -171,10 +171,11 @@ class BlockLengths:
         self._opened: set[int] = set()
         run, last = 0, ""
         listed = list(items)
-        longest = max((_marks_length(source) for _, source, _ in listed), default=0)
+        lengths = {source: _marks_length(source) for source in {source for _, source, _ in listed}}
+        longest = max(lengths.values(), default=0)
         for key, source, moves in listed:
             run += moves or source != last
-            self._runs[key] = run, _marks_length(source) + (longest if moves else 0)
+            self._runs[key] = run, lengths[source] + (longest if moves else 0)
             last = "" if moves else source
             run += moves
 

@@ -254,7 +254,8 @@ def reported_fixed_section(
 
 def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock: LineClock) -> list[Item]:
     several = repeated_slots((row[_SUBJECT], row[_ATTRIBUTE]) for row in loaded)
-    shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, row[_RECORDED_AT], row[0]))
+    first = {row[0] for row in loaded if str(row[0]) in pinned} if pinned else set()
+    shown = sorted(loaded, key=lambda row: (row[0] not in first, row[_RECORDED_AT], row[0]))
 
     def line(row: tuple[Any, ...]) -> str:
         _, subject, content, *_, recorded_at, began, changed, attribute, _, _, _, _, _ = row
@@ -268,7 +269,7 @@ def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock:
             "fact",
             str(key),
             line(row),
-            0 if str(key) in pinned else profile_rank(endorsed, category),
+            0 if key in first else profile_rank(endorsed, category),
             **keys._asdict(),
             screened_as="" if endorsed else screening_class(origin),
             choice_key=sureness(*sure),
