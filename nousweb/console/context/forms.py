@@ -94,6 +94,7 @@ class InspectorForm(forms.Form):
     frame = forms.ChoiceField(
         required=False,
         label="Frame",
+        help_text="The kind of question.",
         choices=[("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())],
         widget=forms.Select(attrs={"title": "What kind of question it is, and so what is looked for"}),
     )
@@ -114,6 +115,7 @@ class InspectorForm(forms.Form):
         min_value=1,
         max_value=MAX_TOTAL,
         label="Total budget",
+        help_text="In tokens.",
         widget=forms.NumberInput(attrs={"placeholder": "automatic", "step": 1}),
     )
     fill = forms.BooleanField(
@@ -139,6 +141,7 @@ class InspectorForm(forms.Form):
     persona = forms.ChoiceField(
         required=False,
         label="Persona",
+        help_text="Whose memory.",
         choices=Persona.choices,
         widget=forms.Select(attrs={"title": "The actor answers people; the subconscious keeps memories of its own"}),
     )

@@ -201,10 +201,10 @@ class PromptView:
     def parts(self) -> list[dict[str, Any]]:
         """The sections as the bar shows them: those that were searched, whose colours the memories have, and the
         largest; two or more others with nothing left out are one."""
-        by_size = sorted(self.rows, key=lambda row: (row["key"] not in SEARCHED_SECTIONS, -row["tokens"]))
+        by_size = sorted(self.told[:-1], key=lambda row: (row["key"] not in SEARCHED_SECTIONS, -row["tokens"]))
         small = [row for row in by_size[NAMED:] if not row["left_out"]]
         if len(small) < 2:
-            return self.rows
+            return self.told
         named = ", ".join(f"{row['label']} {row['tokens']}" for row in small)
         other = {
             "label": "Other",
@@ -212,12 +212,24 @@ class PromptView:
             "tokens": sum(row["tokens"] for row in small),
             "css_class": "seg-rest",
         }
-        return [*(row for row in self.rows if row not in small), other]
+        *kept, rest = [row for row in self.told if row not in small]
+        return [*kept, other, rest]
+
+    @cached_property
+    def told(self) -> list[dict[str, Any]]:
+        """The sections with tokens that add up to those of the prompt, as its memories are listed: a section of
+        memories has those of its memories, and last are the headings and line breaks of all."""
+        rows = []
+        for row in self.rows:
+            memories = [piece["tokens"] for piece in row["pieces"] if piece["type"] in MEMORY_TYPES]
+            rows.append({**row, "tokens": sum(memories) if memories else row["tokens"], "is_memory": bool(memories)})
+        rest = {"key": "", "label": "Headings and line breaks", "css_class": "seg-rest", "left_out": {}, "pieces": ()}
+        return [*rows, {**rest, "tokens": max(self.record.tokens - sum(row["tokens"] for row in rows), 0)}]
 
     @cached_property
     def sections(self) -> list[Any]:
         """The bar with a place for each section, where each stands below it with its colour."""
-        return stacked_bar([(row["label"], row["tokens"], row["css_class"]) for row in self.rows], width=100, height=12)
+        return stacked_bar([(row["label"], row["tokens"], row["css_class"]) for row in self.told], width=100, height=12)
 
     @property
     def budget_words(self) -> str:
@@ -305,13 +317,7 @@ class PromptView:
     def other_parts(self) -> list[dict[str, Any]]:
         """What else the tokens of the prompt are: the sections that contain no memories, with the number of their
         pieces, and last the headings and line breaks of all others."""
-        parts = [
-            {**row, "pieces": len(row["pieces"])}
-            for row in self.rows
-            if not any(piece["type"] in MEMORY_TYPES for piece in row["pieces"])
-        ]
-        told = sum(one["tokens"] for one in (*self.memories, *parts))
-        return [*parts, {"label": "Headings and line breaks", "tokens": max(self.record.tokens - told, 0)}]
+        return [{**row, "pieces": len(row["pieces"])} for row in self.told if not row.get("is_memory")]
 
     @property
     def other_group(self) -> dict[str, Any]:
@@ -326,22 +332,24 @@ class PromptView:
 
     @property
     def always(self) -> list[dict[str, Any]]:
-        """The sections with what is in them whatever the message: label, tokens, and pieces with their texts without
-        the marks of a prompt, and `about` as at memories; `is_memory`: all pieces are memories."""
-        searched = {(one["type"], one["id"]) for one in self.record.candidates}
+        """The sections with what is in them beside the memories that were found: label, tokens, and pieces with their
+        texts without the marks of a prompt, and `about` as at memories."""
+        found = {(one["type"], one["id"]) for one in self.memories if not one["always"]}
         parts = [
             {
                 **row,
-                "is_memory": all(piece["type"] in MEMORY_TYPES for piece in row["pieces"]),
                 "pieces": [
                     {**piece, **line_parts(_HEADING.sub("", piece["text"]))}
                     for piece in row["pieces"]
-                    if (piece["type"], piece["id"]) not in searched
+                    if (piece["type"], piece["id"]) not in found
                 ],
             }
-            for row in self.rows
+            for row in self.told
         ]
-        return [{**part, "tokens": sum(one["tokens"] for one in part["pieces"])} for part in parts if part["pieces"]]
+        for part in parts:
+            if part.get("is_memory"):
+                part["tokens"] = sum(one["tokens"] for one in part["pieces"])
+        return [part for part in parts if part["pieces"]]
 
     @property
     def left_out(self) -> int:

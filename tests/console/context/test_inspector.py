@@ -59,12 +59,26 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     page = browser(alice).get(URL, {"input": EXPORT})
     shown = page.context["shown"]
     assert sum(one["tokens"] for one in (*shown.memories, *shown.other_parts)) == shown.record.tokens
+    assert sum(one["tokens"] for one in shown.parts) == shown.record.tokens, "the legend does too"
+    assert {one["label"]: one["tokens"] for one in shown.parts}["User Profile"] == shown.memories[1]["tokens"]
     found, always = shown.memories
     assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
     assert (found["note"], found["always"], always["about"], always["relevance"]) == ("", False, "Traders", None)
     assert found["relevance"] > 0.3
     assert shown.other_parts[0]["label"] == "Identity"
     assert "[Ledger]" not in text(page)
+
+
+def test_inspector_begins_with_the_prompt_of_the_latest_question(ada, ledger, actor, alice):
+    assert "Enter an input" in text(browser(alice).get(URL))
+    for asked in ("What is the weather like?", EXPORT):
+        make_run(ada, actor, asked)
+    page = browser(alice).get(URL)
+    assert "replica lagged" in text(page)
+    assert f"{EXPORT}</textarea>" in text(page)
+    assert "What is the weather like?" in text(page), "others are offered"
+    assert ContextRun.objects.count() == 2
+    assert "Enter an input" in text(browser(alice).get(URL, {"session": "preview"})), "cleared"
 
 
 def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, system, alice):

@@ -19,7 +19,7 @@ from identity.services.people import person_agents_set
 from memory.models import Event, JudgeCall
 from memory.services.censors import censor_create
 from tests.factories import make_fact, make_proposal, make_run
-from tests.http import browser
+from tests.http import browser, markup
 from tests.judge_server import JudgeServer, Reply
 
 URL = "/agents/ada/context/playground/"
@@ -88,7 +88,7 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
     assert record.after["tokens_in"] == 400
 
     assert "&lt;b&gt;It lagged.&lt;/b&gt; [more](https://example.org)" in page
-    assert REPLICA in page.split("Found for your last message", 1)[1].split("In every prompt", 1)[0]
+    assert REPLICA in page.split("Found for your last message", 1)[1].split("Also in the prompt", 1)[0]
     assert "400 tokens in, 20 out" in page
     assert "0.0015 dollars" in page
     assert "/agents/ada/context/?input=Why+did+the+ledger" in page
@@ -110,7 +110,12 @@ def test_the_first_page_offers_what_the_agent_was_asked_last(ledger: Agent, bob:
     for asked in (ASKED, "x" * 200, "Is <b>it</b> late?", ASKED):
         make_run(ledger, Principal.of_user(bob), asked)
     page = client.get(URL)
-    assert page.context["talk"]["questions"] == [(ASKED, ""), ("Is <b>it</b> late?", "")]
+    assert [asked[:2] for asked in page.context["talk"]["questions"]] == [(ASKED, ""), ("Is <b>it</b> late?", "")]
+    # The example's tokens add up, and beside them stand those of its prompt then.
+    pane, longest = page.context["pane"], ContextRun.objects.filter(input=ASKED).latest("created_at")
+    listed = [*pane.found, *pane.shown.always, {"tokens": pane.rest}]
+    assert sum(one["tokens"] for one in listed) == pane.shown.record.tokens
+    assert f"When it was asked: ≈ {longest.tokens} tokens." in markup(page)
     assert "Is &lt;b&gt;it&lt;/b&gt; late?" in page.content.decode()
     assert f"{ASKED}</textarea>" in client.get(URL, {"input": ASKED}).content.decode()
 
@@ -118,7 +123,7 @@ def test_the_first_page_offers_what_the_agent_was_asked_last(ledger: Agent, bob:
 def test_what_is_typed_shows_its_prompt_and_asks_nobody(ledger: Agent, bob: User, model: JudgeServer) -> None:
     client = browser(bob)
     first = client.get(URL).content.decode()
-    assert "In every prompt" in first
+    assert "Also in the prompt" in first
     assert REPLICA not in first
     before = rows()
     given = {"session": "tried", "preview": "1"}

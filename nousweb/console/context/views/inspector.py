@@ -66,7 +66,12 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     fields: QueryDict = request.POST if request.method == "POST" else request.GET
     if "input" not in fields and "run" in fields:
         fields = _of_run(fields, agent, by)
-    # An empty form is no mistake: it is how the page begins.
+    questions = [] if str(fields.get("input", "")).strip() else questions_asked(agent, by)
+    if questions and not fields.keys() - {"as_of"}:
+        # The page begins with the prompt of the latest question.
+        fields = fields.copy()
+        fields["input"] = questions[0][0]
+    # An empty form is no mistake while it is edited.
     asked = "input" in fields and (str(fields.get("input", "")).strip() != "" or request.method != "POST")
     form = InspectorForm(
         fields if asked else None, initial={"session": "preview"}, subconscious=by.may(VIEW_SUBCONSCIOUS)
@@ -78,7 +83,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "shown": _preview(form, agent, request, query),
         "table": {
             "live": True,
-            "questions": [] if asked else questions_asked(agent, by),
+            "questions": questions,
             "tab": tab_of(fields),
             "order": fields.get("order", ""),
             "sort": fields.get("sort") or "verdict",
@@ -125,17 +130,18 @@ def agent_context_tokens(request: HttpRequest, by: Principal, agent: Agent) -> H
     return render(request, "context/_token_count.html", context)
 
 
-def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str]]:
-    """What the agent was asked last, as far as it is short, for a first message, each with what it answered."""
+def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str, int]]:
+    """What the agent was asked last, as far as it is short, for a first message, each with what it answered and the
+    tokens of its prompt."""
     if not by.may(VIEW_RUN):
         return []
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR).order_by("-created_at", "-pk")
-    told = runs.annotate(answer=Left("response", MAX_ANSWER_CHARACTERS)).values_list("input", "answer")[:RUNS_READ]
-    short: dict[str, str] = {}
-    for words, answer in told:
+    runs = runs.annotate(answer=Left("response", MAX_ANSWER_CHARACTERS))
+    short: dict[str, tuple[str, str, int]] = {}
+    for words, answer, tokens in runs.values_list("input", "answer", "tokens")[:RUNS_READ]:
         if 0 < len(question := " ".join(words.split())) <= MAX_QUESTION_CHARACTERS:
-            short.setdefault(question, answer)
-    return list(short.items())[:QUESTIONS_SHOWN]
+            short.setdefault(question, (question, answer, tokens))
+    return list(short.values())[:QUESTIONS_SHOWN]
 
 
 def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:

@@ -173,13 +173,15 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
         form.fields["input"].widget.attrs["autofocus"] = True
     questions = [] if said or last else questions_asked(agent, by)
     # Before the first message the prompt of the longest question, which asks for the most, is the example.
-    example = "" if given.get("input") or form.is_bound else max((words for words, _ in questions), key=len, default="")
+    longest = max(questions, key=lambda asked: len(asked[0]), default=("", "", 0))
+    example, _, logged = ("", "", 0) if given.get("input") or form.is_bound else longest
     context = {
         "agent": agent,
         "form": form,
         "pane": last or _pane(ContextRequest(PREVIEW, given.get("input", example)), agent, by),
         "talk": {
             "example": example,
+            "logged": logged,
             "said": said,
             "last": last,
             "model": playground_model(),
