@@ -35,7 +35,7 @@ function words(element) {
 // Everything that this page offers without asking the server.
 function offers() {
   const pages = places.map(([label, detail, address, also]) => ({ group: "Pages", label, detail, address, also }));
-  const agents = $$(".rail .switch-list a").map((link) => ({ group: "Agents", label: words(link), detail: "", address: link.href }));
+  const agents = $$(".rail .switch-list a").map((link) => ({ group: link.matches("[data-agent]") ? "Agents" : "Pages", label: words(link), detail: "", address: link.href }));
   const actions = $$("main [data-key], .page-head [data-key]").filter((element) => element.getClientRects().length && !element.disabled && !element.closest("[data-keyitem]:not(.is-selected)"))
     .map((element) => ({ group: "On this page", label: words(element) || element.getAttribute("aria-label") || "", detail: element.dataset.key, press: element }));
   const last = recent().slice(1).map((page) => ({ group: "Where you were", label: page.label, detail: "", address: page.address }));

@@ -33,6 +33,10 @@ def test_pages_agents_and_recent_places_by_keyboard(log_in: LogIn, ada: Agent, b
     page.keyboard.type("background")
     press_key(page, "Enter")
     page.wait_for_url("**/lifecycle/")
+    opened(page, "/audit/")
+    page.keyboard.type("all agents")
+    press_key(page, "Enter")
+    page.wait_for_url("**/agents/")
 
 
 def test_escape_closes_at_once_and_the_opening_key_keeps_the_focus_in_the_field(
