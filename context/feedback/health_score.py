@@ -220,16 +220,16 @@ def health_by_day(view: PersonaMemory) -> dict[date, DayHealth]:
 
 
 def score_keep(view: PersonaMemory) -> bool:
-    """Keep today's score and kinds of finding, once a day and for DAYS_KEPT days; returns whether they are new."""
+    """Keep today's score and kinds of finding as they are now, for DAYS_KEPT days; returns whether they are new."""
     now, both = clock.now(), len(view.personas) > 1
     today = now.date().isoformat()
     kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=both)
     days = kept.value if kept else {}
-    if today in days or (health := memory_health(view, now)).score is None:
+    if (health := memory_health(view, now)).score is None:
         return False
-    latest = sorted({**days, today: [health.score, sorted(health.found)]}.items())[-DAYS_KEPT:]
-    snapshot_put(HEALTH_BY_DAY, view.agent.pk, dict(latest), both=both)
-    return True
+    told = [health.score, sorted(health.found)]
+    snapshot_put(HEALTH_BY_DAY, view.agent.pk, dict(sorted({**days, today: told}.items())[-DAYS_KEPT:]), both=both)
+    return days.get(today) != told
 
 
 def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth:

@@ -2,7 +2,9 @@
 
 import time
 
-from context.feedback.figure_snapshots import large_memories
+from django.db.models import F, Min, Q
+
+from context.feedback.figure_snapshots import HEALTH_BY_DAY, large_memories
 from context.feedback.health_score import health_refresh, score_keep
 from identity.models import Agent, Persona
 from memory.persona import VIEWS
@@ -24,9 +26,11 @@ def keep_inbox_ranks() -> int:
 
 @task(minutes=60)
 def keep_health_scores() -> int:
-    """Keep each day's health score of every memory."""
+    """Keep today's health score of every memory."""
+    # Those kept longest ago come first, since a round may end before all of them.
     begun, kept = time.monotonic(), 0
-    for agent in Agent.objects.order_by("pk").iterator():
+    agents = Agent.objects.alias(at=Min("figures__at", filter=Q(figures__name=HEALTH_BY_DAY)))
+    for agent in agents.order_by(F("at").asc(nulls_first=True), "pk").iterator():
         kept += sum(score_keep(view(agent, include_quarantined=True)) for view in VIEWS.values())
         if time.monotonic() - begun > ROUND_SECONDS:
             break

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.feedback.health_score import score_keep
+from context.services.agent_settings import settings_update
 from identity.models import Agent, AgentKind, Persona
 from identity.principal import Principal
 from identity.services.agents import agent_create
@@ -30,6 +31,7 @@ from identity.services.proposals import (
 from identity.services.tokens import token_create
 from memory.models import Subject
 from memory.persona import VIEWS
+from memory.policy.autonomy import AttentionBudget
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
 from memory.services.loops import loops_close_idle
@@ -182,7 +184,10 @@ def memory_steps(
         body = {"content": content, "subject": subject, "confidence": 0.6}
         steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
     steps.append((1.3, partial(_working, actor)))
-    steps += [(days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, 0, -1)]
+    days_ago, most, reason = story.REVIEWS_PER_DAY
+    change = partial(settings_update, agent=agent, attention=AttentionBudget(per_day=most), reason=reason, by=admin)
+    steps.append((days_ago, change))
+    steps += [(days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, -1, -1)]
     for days_ago, session, asked, said, outcome in story.QUESTIONS:
         steps.append((days_ago, partial(_ask, session, asked, said, outcome, actor)))
     return steps

@@ -401,6 +401,9 @@ SUBCONSCIOUS_FACTS: tuple[tuple[float, str, str], ...] = (
     (12.0, "Charlie", "Charlie may know the databases better than the profile says."),
 )
 
+REVIEWS_PER_DAY = (19.0, 15, "Two people review since last week.")
+"""When the limit of reviews was changed, to how many, and why."""
+
 SUBJECTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("checkout", "system", ("checkout service",)),
     ("mail", "system", ()),

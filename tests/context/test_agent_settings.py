@@ -103,7 +103,10 @@ def test_settings_page_sets_the_attention_budget(ada, charlie):
     assert admin.post(url, form | {"attention_per_day": "0", "attention_unlimited": "on"}).status_code == 302
     ada.refresh_from_db()
     assert ada.config == {"attention": {"per_hundred_facts": 3, "per_day": 0, "unlimited": True}}
-    assert "Attention budget: no limit" in markup(admin.get(url))
+    page = admin.get(url)
+    assert "Attention budget: no limit" in markup(page)
+    typed = [page.context["form"][f"attention_{name}"].value() for name in ("per_day", "per_hundred_facts")]
+    assert typed == [0, None], "what is as usual is no value of its own"
     assert admin.post(url, form | {"base_version": "1"}).status_code == 302
     ada.refresh_from_db()
     assert ada.config == {}

@@ -10,9 +10,10 @@ from context.services.context import context_outcome
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
 from memory.services.censors import censor_check, censor_create
+from memory.services.facts import fact_supersede
 from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from nousweb.lib import clock
-from tests.factories import make_events, make_proposal, make_run
+from tests.factories import make_events, make_fact, make_proposal, make_run
 from tests.http import browser
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +82,11 @@ def test_changes_of_one_object_are_one_sentence_and_tell_old_and_new_values(ada,
     assert (row.verb, row.label, row.times) == ("changed the subject", "mail", "3 times")
     assert [each.action for each in row.every] == ["subject.edit", "subject.alias_add", "subject.create"]
     assert "kind: other → system" in page.content.decode()
+    old, new = (make_fact(ada, f"The mail waits {number} seconds.", by) for number in (60, 90))
+    fact_supersede(old=old, new=new, by=by)
+    rows = browser(bob).get("/audit/?about=facts").context["rows"]
+    told = [(each.verb, each.label, each.edit) for each in rows if each.action == "fact.supersede"]
+    assert told == [("replaced the fact", old.content, f"→ {new.content}")]
 
 
 def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):

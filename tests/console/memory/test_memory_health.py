@@ -121,13 +121,13 @@ def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice
     assert person.post(bulk, chosen | {"action": "forget"}).status_code == 404
 
 
-def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, system, bob):
+def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, system, bob):
     person, now = browser(bob), clock.now()
     make_facts(ada, ["Tea is at four.", "Rope is sold by the metre."], system, recorded_at=now - LONG_AGO)
     assert "drawn here from the second day on" in person.get(PAGE).content.decode()
     with clock.at(now - timedelta(days=1)):
         assert keep_health_scores() == 2, "for those who see the actor's memory, and for those who see both"
-        assert keep_health_scores() == 0, "once a day"
+        assert keep_health_scores() == 0, "nothing is new"
     make_facts(ada, ["tea is at four"], system)
     trend = person.get(PAGE).context["trend"]
     shown = [column.point for column in trend["chart"].columns]
@@ -140,6 +140,12 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, system, 
     yesterday = now - timedelta(days=1)
     assert since["duplicates"] == f"{now.day} {now:%b}"
     assert since["stale"] == f"before {yesterday.day} {yesterday:%b}", "which is the first day that was kept"
+    assert keep_health_scores() == 2
+    make_facts(ada, ["TEA is at four"], system)
+    make_run(ada, actor)
+    assert keep_health_scores() == 2, "it is that of now, as the page counts it"
+    assert f"{person.get(PAGE).context['score']} <small>of 100 at" in " ".join(person.get("/").content.decode().split())
+    trend = person.get(PAGE).context["trend"]
     assert keep_figures() == 0
     assert person.get(PAGE).context["trend"] == trend, "they are not deleted with the figures of large memories"
 

@@ -430,8 +430,8 @@ def _initial_of(settings: AgentSettings) -> dict[str, Any]:
         words = value.items() if isinstance(value, Mapping) else ()
         found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}
     found |= {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
-    if settings.attention != DEFAULT_BUDGET:
-        found |= {f"attention_{name}": value for name, value in settings.attention.as_json().items()}
+    limits, usual = settings.attention.as_json(), DEFAULT_BUDGET.as_json()
+    found |= {f"attention_{name}": value for name, value in limits.items() if value != usual[name]}
     if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
         found["autonomy_max_error"] = settings.autonomy.max_error
     found["autonomy_asking"] = list(settings.autonomy.asking)

@@ -216,7 +216,7 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
         row.pk: states[row.pk][1] or {} for row in rows if row.action == TRIGGERED and row.pk in states
     }
     for row in rows:
-        row.edit = _edit(*states.get(row.pk, ("", "")), row.phrase.split())
+        row.edit = _edit(*states.get(row.pk, ("", "")), row.phrase.split(), row.label)
         row.failed = row.action == OUTCOME and row.edit.endswith(ContextRun.Outcome.FAILURE)
         if row.action == OUTCOME and row.edit:
             was, _, now = row.edit.rpartition(" → ")
@@ -233,17 +233,19 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
                 row.failed = check["verdict"] == "block"
 
 
-def _edit(before: Any, after: Any, told: Sequence[str] = ()) -> str:
-    """The values that an edit replaced, without what the words `told` say already: "kind: other → system"; of a change
-    without old values its own words."""
+def _edit(before: Any, after: Any, told: Sequence[str] = (), label: str = "") -> str:
+    """The values that an edit replaced, without what the words `told` and the `label` say already: "kind: other →
+    system"; of a change without old values its own words."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after.get("change", "") if isinstance(after, dict) and told[:2] != ["added", "the"] else ""
-    pairs = {name: (_short(old), _short(after[name])) for name, old in before.items() if name in after}
-    changed = [(name, pair) for name, pair in pairs.items() if pair[0] != pair[1] and pair[1] not in told]
-    if any(len(text) > VALUE_CHARACTERS or "\n" in text for _, pair in changed for text in pair):
+    changed = [(name, _short(old), _short(after[name])) for name, old in before.items() if name in after]
+    changed = [each for each in changed if each[1] != each[2] and each[0] != "active" and each[2] not in told]
+    if any(len(text) > VALUE_CHARACTERS or "\n" in text for each in changed for text in each):
         return ""
-    names = {name: "" if name in told else f"{name.replace('_', ' ')}: " for name, _ in changed}
-    return ", ".join(f"{names[name]}{f'{old} → ' if old else ''}{new or 'none'}" for name, (old, new) in changed)
+    if follows := next((new for _, old, new in changed if old == label), ""):
+        return f"→ {follows}"
+    names = {name: "" if name in told else f"{name.replace('_', ' ')}: " for name, _, _ in changed}
+    return ", ".join(f"{names[name]}{f'{old} → ' if old else ''}{new or 'none'}" for name, old, new in changed)
 
 
 def _short(value: Any) -> str:
