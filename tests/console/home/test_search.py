@@ -14,7 +14,7 @@ from identity.models import Agent, AuditEvent, ItemComment
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve
 from memory.services.facts.changes import fact_invalidate
-from nousweb.console.home import global_search
+from nousweb.console.home import global_search, text_search
 from nousweb.console.home.text_search import TEXT_SOURCES
 from tests.factories import make_fact, make_principal, make_proposal, make_run
 from tests.http import browser
@@ -169,3 +169,13 @@ def test_texts_that_take_too_long_are_named(told: ContextRun, alice: User, monke
     monkeypatch.setattr(global_search, "TEXT_SOURCES", (slow, *TEXT_SOURCES[1:]))
     result = global_search.global_search("voucher", by=Principal.of_user(alice), seconds=0.3)
     assert result.unread[0] == "Prompts and answers"
+
+
+def test_memories_are_found_however_few_there_are(
+    told: ContextRun, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = groups(alice, "pier", kind="Memories", since="2020-01-01")["Memories"]
+    assert found == ["The ferry leaves from pier nine."]
+    # By reading all of them.
+    monkeypatch.setattr(text_search, "SOON", 0.0)
+    assert groups(alice, "pier", kind="Memories", since="2020-01-01")["Memories"] == found
