@@ -53,9 +53,11 @@ def _current(agent: Agent) -> dict[str, str]:
 
 
 def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
-    """Its section, whose it is, and how it first differs from what is in force."""
+    """Its section, whose it is, and the reason of a version, or how it first differs from what is in force."""
     kind = "proposed" if isinstance(one, ChangeProposal) else f"version {one.version}"
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
+    if isinstance(one, IdentityVersion) and one.reason:
+        return f"{name}: {visible_plain(Truncator(one.reason).chars(WORDS))}"
     old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
     for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
         if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):
