@@ -36,9 +36,7 @@ from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
 from nousweb.console.home.period import Figure
 from nousweb.console.home.recent_prompts import (
     BY_DAY,
-    CHANGED,
     FAILED,
-    INCOMPLETE,
     SCORES,
     STANDING,
     FailedPrompt,
@@ -148,13 +146,11 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "models": (VIEW_INDEX, MODELS),
     "judge": (VIEW_INDEX, JUDGE_CALLS),
     "days": (VIEW_RUN, BY_DAY),
-    "incomplete": (VIEW_RUN, INCOMPLETE),
     "failed": (VIEW_RUN, FAILED),
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
     "standing": (VIEW_EXPECTATION, STANDING),
-    "changed": (VIEW_EXPECTATION, CHANGED),
     "scores": (VIEW_FACT, SCORES),
     "jobs": (VIEW_JOB, DEAD_JOBS),
     "webhooks": (MANAGE, FAILING_WEBHOOKS),
@@ -182,7 +178,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks.append(index_check(rows["index"], both=both))
         checks.append(embedder_check(rows["models"]))
         checks.append(judge_check(rows["judge"], by))
-    prompts = recent_prompts(rows["days"], rows["incomplete"]) if "days" in rows else None
+    prompts = recent_prompts(rows["days"], rows["failed"]) if "days" in rows else None
     if prompts:
         checks.append(prompts.check)
     if "log" in rows:
@@ -196,7 +192,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         failing("Webhooks", webhook_failures(rows["webhooks"]), "No webhook fails.")
     figures = daily_figures(rows.get("days", []))
     if figures:
-        figures += standing_figures(*(rows.get(name, []) for name in ("standing", "changed", "scores")))
+        figures += standing_figures(*(rows.get(name, []) for name in ("standing", "scores")))
     is_new = bool(prompts and not prompts.now and not prompts.before and _is_empty(by))
     return Dashboard(
         since=since,

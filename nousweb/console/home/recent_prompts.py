@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Case, Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
 from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
 from django.utils.text import capfirst
@@ -79,19 +79,10 @@ BY_DAY = board_query(_by_day, "now", "week", "fortnight", "first", "first_before
 numbers to the minute: all from an index of these figures."""
 
 
-def _incomplete(sight: Sight, now: datetime, day: datetime) -> QuerySet[Any, Any]:
-    runs = ContextRun.objects.filter(created_at__gte=day, created_at__lte=now, persona__in=sight.personas)
-    whole = Q(failed_sections=[])
-    return for_visible_agents(runs.exclude(whole), sight).order_by().values_list("persona").annotate(number=Count("pk"))
-
-
-INCOMPLETE = board_query(_incomplete, "now", "day")
-
-
-def recent_prompts(rows: Rows, incomplete: Rows) -> RecentPrompts:
-    """The numbers to the minute, from the rows of BY_DAY and of INCOMPLETE."""
+def recent_prompts(rows: Rows, failed: Rows) -> RecentPrompts:
+    """The numbers to the minute, from the rows of BY_DAY and of FAILED."""
     now, before = (sum(int(row[place]) for row in rows) for place in (5, 6))
-    return RecentPrompts(now, before, sum(int(number) for _, number in incomplete))
+    return RecentPrompts(now, before, int(failed[0][-1]) if failed else 0)
 
 
 def daily_figures(rows: Rows) -> list[Figure]:
@@ -139,37 +130,25 @@ def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
     return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
 
 
-STANDING = board_query(
-    lambda sight: (
-        for_visible_agents(ExpectationResult.objects.filter(is_current=True, expectation__active=True), sight)
-        .filter(persona__in=sight.personas)
-        .order_by()
-        .values_list(Value("standing"))
-        .annotate(
-            hold=Count("id", filter=Q(state=PASSED)), of=Count("id"), last=Max("checked_at"),
-            slug=Min("agent__slug"), slugs=Count("agent", distinct=True),
-        )
-        .values_list("hold", "of", "last", "slug", "slugs")
-    )
-)  # fmt: skip
-
-
-def _changed(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
+def _standing(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
     earlier = ExpectationResult.objects.filter(
         agent=OuterRef("agent"), expectation=OuterRef("expectation"), since__lt=OuterRef("since")
     )
+    drawn, former = Q(since__gte=first), Subquery(earlier.order_by("-since").values("state")[:1])
+    results = ExpectationResult.objects.filter(Q(is_current=True) | drawn, expectation__active=True)
     return (
-        for_visible_agents(ExpectationResult.objects.filter(expectation__active=True, since__gte=first), sight)
+        for_visible_agents(results, sight)
         .filter(persona__in=sight.personas)
         .order_by()
-        .annotate(day=TruncDate("since"), former=Subquery(earlier.order_by("-since").values("state")[:1]))
-        .values_list("day", "state", "former")
-        .annotate(changed=Count("id"))
+        .annotate(day=Case(When(drawn, then=TruncDate("since"))), former=Case(When(drawn, then=former)))
+        .values_list("day", "state", "former", "is_current")
+        .annotate(number=Count("id"), last=Max("checked_at"), slug=Min("agent__slug"), slug_last=Max("agent__slug"))
     )
 
 
-CHANGED = board_query(_changed, "first")
-"""Of each day, how many expectations came from which state (None: never checked before) to which."""
+STANDING = board_query(_standing, "first")
+"""Results of expectations that are current, or began in the period: of each day in it (None before it), how many came
+from which state (None: never checked before) to which."""
 SCORES = board_query(
     lambda sight: (
         for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
@@ -179,28 +158,31 @@ SCORES = board_query(
 )
 
 
-def _held(hold: int, of: int, changed: Rows, period: Period) -> list[tuple[int, int]]:
+def _held(hold: int, of: int, standing: Rows, period: Period) -> list[tuple[int, int]]:
     """At the end of each day of the period, how many expectations held, of how many that had been checked: told
-    backwards from now by the rows of CHANGED."""
+    backwards from now by the rows of STANDING."""
     held = []
     for moment in reversed(period.moments):
         held.append((hold, of))
-        for day, state, former, number in changed:
+        for day, state, former, _, number, *_ in standing:
             if str(day) == moment.date().isoformat():
                 hold -= number * ((state == PASSED) - (former == PASSED))
                 of -= number * (former is None)
     return held[::-1]
 
 
-def standing_figures(standing: Rows, changed: Rows, scores: Rows) -> list[Figure]:
-    """How many expectations hold, and the last kept score of the memory of a single agent, from the rows of STANDING,
-    CHANGED and SCORES; none of what was never checked."""
+def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
+    """How many expectations hold, and the last kept score of the memory of a single agent, from the rows of STANDING
+    and SCORES; none of what was never checked."""
     figures = []
     period = Period(DEFAULT_DAYS, clock.now())
-    for hold, of, last, slug, slugs in (row for row in standing if row[1]):
-        url = reverse("agent_expectations", args=[slug]) if slugs == 1 else reverse("agents")
-        note = f"last checked {clock_or_day(moment_read(last))}"
-        held = _held(hold, of, changed, period)
+    current = [row for row in standing if row[3]]
+    if of := sum(row[4] for row in current):
+        hold = sum(row[4] for row in current if row[1] == PASSED)
+        slugs = {slug for row in current for slug in row[6:]}
+        url = reverse("agent_expectations", args=[*slugs]) if len(slugs) == 1 else reverse("agents")
+        note = f"last checked {clock_or_day(max(moment_read(row[5]) for row in current))}"
+        held = _held(hold, of, standing, period)
         failed = [each - good for good, each in held]
         # Bars that are all alike say less than a sentence.
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
@@ -233,18 +215,21 @@ FAILED_SHOWN = 5
 INPUT_READ = 200
 
 
-def _failed(sight: Sight, now: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
-    failed = Q(outcome=ContextRun.Outcome.FAILURE) | ~Q(failed_sections=[])
+def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
+    incomplete = ~Q(failed_sections=[])
+    failed = Q(outcome=ContextRun.Outcome.FAILURE) | incomplete
     runs = ContextRun.objects.filter(failed, created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
     return (
         for_visible_agents(runs, sight)
         .order_by("-created_at", "-id")
         .annotate(slug=F("agent__slug"), name=F("agent__name"), question=Left("input", INPUT_READ))
-        .values_list("id", "slug", "name", "question", "outcome", "created_at")[:FAILED_SHOWN]
+        .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
+        .values_list("id", "slug", "name", "question", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
     )
 
 
-FAILED = board_query(_failed, "now", "fortnight")
+FAILED = board_query(_failed, "now", "day", "fortnight")
+"""The latest of 14 days, each with the number of all that lacked a section in the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +244,7 @@ class FailedPrompt:
 
 
 def failed_prompts(rows: Rows) -> list[FailedPrompt]:
-    """The latest of 14 days, from the rows of FAILED."""
+    """Those of the rows of FAILED."""
     return [
         FailedPrompt(
             question,
@@ -268,5 +253,5 @@ def failed_prompts(rows: Rows) -> list[FailedPrompt]:
             moment_read(at),
             reverse("agent_context_run", args=[slug, key]),
         )
-        for key, slug, name, question, outcome, at in rows
+        for key, slug, name, question, outcome, at, _ in rows
     ]
