@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -18,12 +19,15 @@ from identity.selectors.filters import agent_choices
 from memory.models import Fact, MemoryReview
 from nousweb.console.inbox.item_titles import ItemTitle
 from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
+from nousweb.lib import clock
 from nousweb.lib.textdiff import TextDiff
 
 SORT_LABELS = {"risk": "Risk first", "oldest": "Oldest first", "newest": "Newest first"}
 STATUSES = {"pending": "Pending", "decided": "Decided", "undecided": "Held back"}
 MAX_WORDS = 200
 """Characters of a search."""
+SOON = timedelta(days=7)
+"""From so long before it expires, a row says so."""
 SEARCH = forms.SearchInput({"placeholder": "Search"})
 _KINDS = {PROPOSAL: ("Identity", Section.choices), REVIEW: ("Memory", MemoryReview.Kind.choices)}
 
@@ -283,6 +287,18 @@ class InboxRow:
     def when(self) -> tuple[str, Any]:
         """The moment that the line shows: when it began to wait, or else who decided it and when."""
         return ("", self.times[0][1]) if self.is_open else self.times[-1]
+
+    @property
+    def reach(self) -> str:
+        """The number of prompts that it is about, in words."""
+        number = self.entry.prompts if self.is_open else 0
+        return f"{number:,} prompt{'' if number == 1 else 's'} in 7 days" if number else ""
+
+    @property
+    def ends_soon(self) -> Any:
+        """When it expires, if that is soon."""
+        ends = dict(self.times).get("expires") if self.is_open else None
+        return ends if ends and ends - clock.now() < SOON else None
 
     @property
     def risk(self) -> str:

@@ -29,8 +29,10 @@ NAMING_VERBS = ("Blocks", "Merges", "Holds", "Asks")
 """Those whose words are a name, not a quote."""
 MAX_CHARACTERS = 240
 """Of a title; the page of the item has the whole text."""
-LEAD = 60
+LEAD = 40
 """Characters of a changed line that may stand before its first changed word."""
+BETWEEN, BESIDE = 32, 12
+"""Of more unchanged characters between two changes, those beside each are shown."""
 _MARKS = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+)*")
 """The signs of a list, a heading or a quote before a line."""
 _SENTENCE = re.compile(r"[.!?]\s+")
@@ -97,7 +99,7 @@ def _review_words(review: MemoryReview, diff: TextDiff | None) -> ItemTitle:
     if review.new is not None:
         rows = diff.rows if diff is not None else ()
         if len(rows) == 1 and rows[0].kind == "changed":
-            return ItemTitle(_short(_marked(_cut(rows[0].new_spans, 0, len(review.new.content)))))
+            return ItemTitle(_short(_marked(_cut(_side(rows[0]), 0, MAX_CHARACTERS))))
         return ItemTitle.plain(review.new.content)
     if review.kind == Kind.SAME_SUBJECT:
         return ItemTitle.plain(f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}")
@@ -168,8 +170,19 @@ def _clause(row: Row) -> tuple[DiffSpan, ...]:
         start = near[0] if near else text.rfind(" ", start, first - LEAD // 2) + 1 or first
     if stop := _SENTENCE.search(text, max(last - 1, start)):
         end = min(end, stop.start() + 1)
-    found = _marked(_cut(spans, start, end))
+    found = _folded(_marked(_cut(spans, start, end)))
     return (DiffSpan(lead), *found) if lead else found
+
+
+def _folded(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
+    """Without the middle of what stays between two changes, so that a line shows the last one too."""
+    changed = [place for place, span in enumerate(spans) if span.kind != "equal"] or [0]
+    return tuple(
+        DiffSpan(f"{span.text[:BESIDE].rpartition(' ')[0]} … {span.text[-BESIDE:].partition(' ')[2]}")
+        if span.kind == "equal" and changed[0] < place < changed[-1] and len(span.text) > BETWEEN
+        else span
+        for place, span in enumerate(spans)
+    )
 
 
 def _short(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:

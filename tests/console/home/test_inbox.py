@@ -121,6 +121,11 @@ def test_near_identical_items_are_one_row_and_decided_together(
             ["Be kind. 2.", ","],
         ),
         ("Stay calm at any hour of the day and of the night.\nAsk.\n7. Stay awake.", "Adds “Stay awake.”", []),
+        (
+            "Stay kind at any hour of the day and of the week.\nAsk.",
+            "Edits “Stay kind at any … and of the week.”",
+            ["calm", "kind", "night", "week"],
+        ),
     ],
 )
 def test_row_is_titled_by_what_changes(
@@ -131,6 +136,19 @@ def test_row_is_titled_by_what_changes(
     make_proposal(ada, actor, "boundaries", content)
     [row] = inbox(bob).context["rows"]
     assert (str(row.title), [span.text for span in row.title.spans if span.kind != "equal"]) == (title, marked)
+
+
+def test_row_tells_the_old_value_how_many_prompts_it_reaches_and_when_it_soon_expires(
+    ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
+) -> None:
+    make_review(ada, actor, NEVER, SOMETIMES)
+    make_run(ada, actor)
+    page = inbox(bob)
+    assert "1 prompt in 7 days" in markup(page)
+    assert "<del>never</del><ins>sometimes</ins>" in markup(page).replace("> <", "><")
+    assert not any(row.ends_soon for row in page.context["rows"])
+    ChangeProposal.objects.update(expires_at=timezone.now() + timedelta(days=3, hours=1))
+    assert "expires in 3 d" in markup(inbox(bob))
 
 
 def test_words_of_a_search_stand_in_the_text_of_an_item(

@@ -14,7 +14,7 @@ from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Identit
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from tests.factories import make_proposal
-from tests.http import browser, signed_in
+from tests.http import browser, markup, signed_in
 
 Status = ChangeProposal.Status
 
@@ -265,6 +265,8 @@ def test_review_bulk_undo_names_what_it_could_not_revert(ada: Agent, actor: Prin
 def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal, bob: User) -> None:
     kept = applied(ada, actor)
     query = "?status=applied"
+    row = markup(browser(bob).get(reverse("inbox"))).partition('class="row-actions"')[2].partition("</div>")[0]
+    assert f'value="revert" formaction="{reverse("proposal", args=[kept.pk])}"' in row
     assert b"Keep" in browser(bob).get(reverse("proposal", args=[kept.pk]) + query).content
     assert decide(bob, kept, "keep", query).status_code == 302
     assert now(kept).status == Status.APPROVED
