@@ -34,7 +34,6 @@ from nousweb.lib.textdiff import diff_texts
 
 HELD_SHOWN = 20
 """Memories of the same words."""
-"""Maximum number of facts that are shown of each subject that may be the same as another."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution

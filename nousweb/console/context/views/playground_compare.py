@@ -25,7 +25,7 @@ from nousweb.console.context.views.playground import (
 )
 from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.textdiff import TextDiff, diff_texts
+from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
 from nousweb.lib.visible_text import visible_plain
 
 NOW, AS_IT_IS = "now", "As it is now"
@@ -58,12 +58,8 @@ def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) ->
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     if isinstance(one, IdentityVersion) and one.reason:
         return f"{name}: {visible_plain(Truncator(one.reason).chars(WORDS))}"
-    old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
-    for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
-        if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):
-            changed = visible_plain(Truncator(words.lstrip("-*#> ")).chars(WORDS))
-            return f"{name}: {sign} {changed}"
-    return name
+    sign, words = first_change(current.get(one.section, ""), one.content)
+    return f"{name}: {sign} {visible_plain(Truncator(words).chars(WORDS))}" if words else name
 
 
 def _differences(
