@@ -44,7 +44,7 @@ from nousweb.console.inbox.reviews import BULK_BUTTONS
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 from nousweb.lib.keyset_page import cursor_decode, cursor_encode
 
-ROWS = 20
+ROWS = 25
 """On a page: each is read with its whole change."""
 CHOICES = ("same", "replace", "old_wrong", "new_wrong", "both", "different")
 """The shortcuts of rivals by their place: the keys 1 to 6, as in a review."""
