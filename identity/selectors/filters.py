@@ -76,8 +76,24 @@ class ListFilter(django_filters.FilterSet):
 
 AUDIT_AREAS = {
     "identity": ("Identity", ("identity", "proposal")),
-    "facts": ("Facts", ("fact", "knownsource", "memory_review", "subject")),
-    "decisions": ("Decisions", ("decision",)),
+    "memory": (
+        "Memory",
+        (
+            *(
+                "fact",
+                "decision",
+                "episode",
+                "procedure",
+                "document",
+                "events",
+                "loop",
+                "working",
+                "subject",
+                "project",
+            ),
+            *("memory", "memory_review", "memory_import", "memory_export", "knownsource", "index", "screening"),
+        ),
+    ),
     "prompts": ("Prompts", ("censor", "context", "expectation", "playground")),
     "access": ("Access", ("invitation", "login", "oauth_client", "second_factor", "secret", "token", "user")),
     "settings": ("Settings", ("agent", "profile", "schedule", "webhook")),
