@@ -339,7 +339,8 @@ def check_slots(checks: Sequence[Mapping[str, Any]], url: str, since: datetime |
     if not since:
         return drawn
     before = mark_safe("<i></i>" * len(checks[0]["slots"]))  # noqa: S308 - nothing in it is given
-    return drawn + format_html('<span class="checks-days">{}{}{}</span>', before, time_of(since), time_of(at))
+    first = time_of(since) if clock_or_day(since) != clock_or_day(at) else ""
+    return drawn + format_html('<span class="checks-days">{}{}{}</span>', before, first, time_of(at))
 
 
 @register.simple_tag

@@ -1,6 +1,7 @@
 """The pages of expectations: red and green, the change that broke each, by hand and by one click."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -19,6 +20,7 @@ from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate, fact_restore
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.lib import clock
 from tests.factories import make_fact, make_run
 from tests.http import signed_in
 
@@ -105,6 +107,8 @@ def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, 
         f"Failed 1 of the last 4 checks, after the fact {link} was marked as wrong, until the fact {link} was restored"
     )
     assert told in shown, "what caused it, and what ended it"
+    one.results.filter(pk=one.results.earliest("since").pk).update(since=clock.now() - timedelta(days=2))
+    shown = text_of(console.get(PAGE))
     assert len(re.findall("<time", shown.partition('class="checks-days"')[2].partition("</td>")[0])) == 2
     expectation_update(expectation=one, by=reviewer, text="Another word")
     assert "is-passed" not in text_of(console.get(PAGE)), "they were of what it required before"
