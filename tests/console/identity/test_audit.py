@@ -84,7 +84,7 @@ def test_changes_of_one_object_are_one_sentence_and_tell_old_and_new_values(ada,
     assert "kind: other → system" in page.content.decode()
     old, new = (make_fact(ada, f"The mail waits {number} seconds.", by) for number in (60, 90))
     fact_supersede(old=old, new=new, by=by)
-    rows = browser(bob).get("/audit/?about=facts").context["rows"]
+    rows = browser(bob).get("/audit/?about=memory").context["rows"]
     told = [(each.verb, each.label, each.edit) for each in rows if each.action == "fact.supersede"]
     assert told == [("replaced the fact", old.content, f"→ {new.content}")]
 
