@@ -20,6 +20,39 @@ addEventListener("hashchange", () => {
   document.querySelector(".is-opened:target :is(input:not([type=hidden]), select, textarea)")?.focus();
 });
 
+// What a mark of an answer shares with its memories is marked in their rows too, while the pointer or the focus is on it.
+const found = (words, memory) => {
+  const texts = document.createTreeWalker(memory, NodeFilter.SHOW_TEXT);
+  const ranges = [];
+  while (texts.nextNode()) {
+    for (const { index, 0: text } of texts.currentNode.data.matchAll(words)) {
+      const range = new Range();
+      range.setStart(texts.currentNode, index);
+      range.setEnd(texts.currentNode, index + text.length);
+      ranges.push(range);
+    }
+  }
+  return ranges;
+};
+for (const type of globalThis.Highlight ? ["pointerover", "focusin", "pointerout", "focusout"] : []) {
+  addEventListener(type, (event) => {
+    const mark = event.target.closest?.("[data-sources]");
+    if (!mark) return;
+    CSS.highlights.delete("cited");
+    const said = [...mark.childNodes].filter((node) => !node.matches?.("a")).map((node) => node.textContent).join("");
+    const words = said.match(/[\p{L}\p{N}]+/gu);
+    if (!words || type.endsWith("out")) return;
+    const rows = mark.dataset.sources.split(" ").map((number) => document.querySelector(`#use-${number} .use-text`));
+    const [phrase, each] = [words.join("[^\\p{L}\\p{N}]+"), words.join("|")].map(
+      (one) => new RegExp(`(?<![\\p{L}\\p{N}])(?:${one})(?![\\p{L}\\p{N}])`, "giu"));
+    const shared = rows.filter(Boolean).flatMap((row) => {
+      const whole = found(phrase, row);
+      return whole.length ? whole : found(each, row);
+    });
+    CSS.highlights.set("cited", new Highlight(...shared));
+  });
+}
+
 // A rail that is longer than the window shows the page one is on.
 const here = document.querySelector(".rail-scroll [aria-current=page]");
 if (here) {

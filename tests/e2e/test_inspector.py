@@ -195,6 +195,21 @@ def test_failed_prompt_is_traced_to_its_wrong_memory_and_mended_on_a_phone_in_fo
     assert Fact.objects.get(pk=ledger.pk).invalidated_at
 
 
+def test_mark_of_an_answer_shows_its_words_in_the_memory(
+    ledger: Fact, ada: Agent, actor: Principal, bob: User, log_in: Callable[..., Page]
+) -> None:
+    run = make_run(ada, actor)
+    context_respond(run=run, response="It broke: the replica lagged.", by=actor)
+    page = log_in(bob)
+    page.goto(run.get_absolute_url())
+    cited = "[...(CSS.highlights.get('cited') ?? [])].map(String)"
+    assert page.evaluate(cited) == []
+    page.locator("mark[data-sources]").first.hover()
+    assert page.evaluate(cited) == ["replica lagged"]
+    page.get_by_role("heading", level=1).hover()
+    assert page.evaluate(cited) == []
+
+
 def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]) -> None:
     for text in ("hello", EXPORT):
         make_run(ada, actor, text)
