@@ -231,6 +231,13 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     assert f'hx-post="{url}?question={question.pk}&amp;answer=merge" hx-include="#content"' in page
     client = browser(alice)
     assert "1 of 1" in markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))
+    for answer, effect in (
+        ("replace", "without the old"),
+        ("new_wrong", "without the new"),
+        ("both", "without the mark"),
+    ):
+        query = {"question": str(question.pk), "answer": answer, "brief": "1"}
+        assert f"prompt {effect}" in markup(client.get(url, query, headers={"HX-Request": "true"})), answer
     merged = markup(client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}))
     assert "1 of 1" in merged
     for query, status in (

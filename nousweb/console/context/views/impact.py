@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -43,12 +43,14 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class ImpactScenario:
-    """A change that an address describes: its words and its overrides. `refused` parts of it would not be made."""
+    """A change that an address describes: its words and its overrides. `refused` parts of it would not be made.
+    `names`: of the texts of facts that it is about."""
 
     words: str
     overrides: Overrides
     caveat: str = ""
     refused: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @agent_page(VIEW_RUN, ASSEMBLE, methods=FORM)
@@ -83,6 +85,7 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
     brief = "brief" in request.GET
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
+    context["impact"]["without"] = impact.without(scenario.names)
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
     return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
@@ -204,12 +207,14 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
             return ImpactScenario(
                 f"The resolution “{MemoryReview.Resolution(answer).label}” of {words}", overrides, refused=refused
             )
-        overrides = resolution_overrides(reviews[0], answer, fields.get("content", ""))
+        one = reviews[0]
+        overrides = resolution_overrides(one, answer, fields.get("content", ""))
         words = MemoryReview.Resolution(answer).label
         return ImpactScenario(
             f"The resolution “{words}”",
             overrides,
             "The merged text is assumed to be as relevant as the first fact." if answer == "merge" else "",
+            names={fact.content: name for name, fact in (("the old", one.old), ("the new", one.new)) if fact},
         )
     if "censor" in fields or "pattern" in fields:
         by.require("memory.view_censor", agent)
