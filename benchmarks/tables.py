@@ -112,17 +112,17 @@ def speed_table(found: dict[str, Any]) -> str:
         rows.append(
             [
                 f"{CONTENDERS[name]}, {what}",
-                f"{one['p50_ms']:.1f} / {one['p95_ms']:.1f} ms",
+                f"{one['p50_ms']:.1f} / {one['p95_ms']:.1f}",
                 *(f"{of['per_second']:.0f}" for of in answers.values()),
                 f"{parts['web'] + parts['server']:.1f}",
                 f"{parts['caller']:.1f}",
                 f"{parts['postgres']:.1f}",
-                f"{found['megabytes'][name]:.0f} MB",
+                f"{found['megabytes'][name]:.0f}",
             ]
         )
-    clients = [f"{count} clients, per second" for count in answers]
-    cpu = [f"CPU of {part}, ms" for part in ("server", "caller", "PostgreSQL")]
-    return lines_of(["", "p50 / p95, 1 client", *clients, *cpu, "memory"], rows)
+    clients = [f"/s, {count}" for count in answers]
+    cpu = [f"{part}, ms" for part in ("server", "caller", "PostgreSQL")]
+    return lines_of(["clients:", "p50 / p95, 1", *clients, *cpu, "MB"], rows)
 
 
 def _by_contender(answers: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
@@ -134,10 +134,10 @@ def _by_contender(answers: list[dict[str, Any]]) -> dict[tuple[str, str], dict[i
 
 CONTENDERS = {
     "now": "Nous Web",
-    "before": "Nous Web at the start",
-    "mem0": "mem0, in process",
-    "langgraph": "LangGraph PostgresStore, in process",
-    "chroma": "Chroma's server",
+    "before": "at the start",
+    "mem0": "mem0",
+    "langgraph": "LangGraph",
+    "chroma": "Chroma, HTTP",
 }
 
 
@@ -149,11 +149,11 @@ def started_table(found: dict[str, Any]) -> str:
         rate = [f"{of[kind]['cpu_milliseconds_per_message']:.1f} ms" for kind in ("short", "long")]
         seconds = [f"{starts[key]:.1f} s" for key in ("first_seconds", "second_seconds", "command_seconds")]
         rows.append([CONTENDERS[name], *rate, *seconds])
-    for name in ("mem0", "langgraph", "chroma"):
+    for name in dict.fromkeys(stored.split()[0] for stored in found["stored"]):
         stored = [found["stored"][f"{name} {kind}"] for kind in ("short", "long")]
         cpu = [sum(value for key, value in of.items() if key.endswith("_cpu_ms")) for of in stored]
         rows.append([CONTENDERS[name], *(f"{value:.1f} ms" for value in cpu), "", "", ""])
-    head = ["CPU of a short message", "of a long one", "demo, first start", "second start", "`demoinfo`"]
+    head = ["short message, CPU", "long", "demo, first", "second", "`demoinfo`"]
     return lines_of(["", *head], rows)
 
 

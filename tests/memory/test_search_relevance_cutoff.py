@@ -64,22 +64,27 @@ def test_every_table_has_its_place_in_the_document():
 def test_tables_of_pairs_speed_and_what_was_left_out(tmp_path):
     split = {group: {"pairs": 4, "wrong": 1, "confirmed": 0} for group in ("changed", "beside", "same")}
     pairs = {"dev": split, "test": split}
-    speed = {"p50_ms": 10.04, "p95_ms": 13.0}
-    latency = {"recall": speed, "rows_in_table": 29_000, "post_events_per_second": 1800.0}
-    latency |= {"ingest_events_per_second": 190.0, "index_bytes_per_row": 2600.0}
-    latency |= {"mem0": {"p50_ms": 5.0, "p95_ms": 7.0}, "langgraph": {"skipped": "no environment"}}
+    one = {"p50_ms": 10.04, "p95_ms": 13.0, "per_second": 90.4, "postgres_cpu_ms": 5.0, "caller_cpu_ms": 0.5}
+    asked = [{"clients": count, **one} for count in (1, 8)]
+    answers = [{"contender": "now", "what": "recall", "web_cpu_ms": 7.25, **each} for each in asked]
+    answers += [{"contender": "mem0", "what": "search", **each} for each in asked]
+    kinds = {kind: {"cpu_milliseconds_per_message": 3.75} for kind in ("short", "long")}
+    starts = {"first_seconds": 17.0, "second_seconds": 3.5, "command_seconds": 0.6}
+    speed = {"answers": answers, "megabytes": {"now": 200.0, "mem0": 500.0}}
+    speed |= {"ingested": {"now": kinds}, "started": {"now": starts}, "stored": {"mem0 short": one, "mem0 long": one}}
     scores = {
         "cosine": {"beam": [0.5, 0.6, 0.7, 0.8], "beam: ordering": [0.1, 0.2, 0.3, 0.4]},
     }
     left_out = {"measures": ["@5", "@10", "@20", "@50"], "scores": scores}
-    for file, found in (("fact-pairs", pairs), ("latency", {"10000": latency}), ("left-out", left_out)):
+    for file, found in (("fact-pairs", pairs), ("speed", speed), ("left-out", left_out)):
         (tmp_path / f"{file}.json").write_text(json.dumps(found))
-    places = [f"<!-- table {name} -->\n<!-- end {name} -->\n" for name in ("pairs", "speed", "left-out")]
+    places = [f"<!-- table {name} -->\n<!-- end {name} -->\n" for name in ("pairs", "speed", "left-out", "starts")]
     document, names = written("".join(places), tmp_path)
-    assert names == ["pairs", "speed", "left-out"]
+    assert names == ["pairs", "speed", "starts", "left-out"]
     assert "| 2 of 8 | 2 of 8 | 2 of 8 | 0 |" in document
-    assert "over HTTP | 10.0 ms | 13.0 ms | 2.01 |" in document
-    assert "| mem0, in process | 5.0 ms | 7.0 ms |  |" in document
-    assert "LangGraph" not in document
+    assert "| Nous Web, recall | 10.0 / 13.0 | 90 | 90 | 7.2 | 0.5 | 5.0 | 200 |" in document
+    assert "| mem0, search | 10.0 / 13.0 | 90 | 90 | 0.0 | 0.5 | 5.0 | 500 |" in document
+    assert "| Nous Web | 3.8 ms | 3.8 ms | 17.0 s | 3.5 s | 0.6 s |" in document
+    assert "| mem0 | 5.5 ms | 5.5 ms |  |  |  |" in document
     assert "| cosine | beam | .600 | .700 | .800 | – | – |" in document
     assert "beam: ordering" not in document
