@@ -39,10 +39,10 @@ PASSING = re.compile(
     r"""name="csrfmiddlewaretoken" value="[^"]*"|csrf-token" content="[^"]*"|hx-headers='[^']*'"""
     r"""|class="qr-code" src="[^"]*"|<code class="break-anywhere">[A-Z2-7 ]{39}</code>"""
     r"""|name="session" value="playground-[0-9a-f]{8}\""""
-    r"""|"request_id": "[^"]*"|just now|in a moment|in \d+ (?:s|min|h|d)\b|\d+ (?:s|min|h|d) ago"""
+    r"""|"request_id": "[^"]*"|just now|in a moment|in \d+ (?:s|min|h|d)\b|\d+ (?:s|min|h|d) ago|· \d+ ms"""
 )
 """What differs between any two answers: tokens of forms, keys for authenticator apps, new names of sessions, ids of
-requests, and ages by the real clock. Moments are compared."""
+requests, ages by the real clock, and how long a prompt took to assemble. Moments are compared."""
 
 
 @pytest.fixture
