@@ -48,6 +48,8 @@ ALIKE = 0.92
 """Least similarity (Jaro-Winkler) of two names of things for the question whether they are the same."""
 LEAST_ALIKE = 6
 """Least number of characters of such names."""
+PAIRS_COMPARED = 3
+"""Of so many pairs the facts are read, to find one that shares more than alike names."""
 
 
 def other_names(subject: Subject) -> list[str]:
@@ -85,8 +87,8 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
-    """The first two subjects of a list whose names are alike, of which nobody has said that they differ: the one to be
-    merged, which has fewer facts, `into` the other, and their `comparison`."""
+    """The first two subjects of a list whose names are alike and that share something else, of which nobody has said
+    that they differ: the one to be merged, which has fewer facts, `into` the other, and their `comparison`."""
     if not (scope.by.may(CHANGE) and scope.by.may(REVIEW)):
         return None
     pairs = {
@@ -96,10 +98,10 @@ def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any]
     }
     reviews = MemoryReview.objects.filter(agent=scope.agent, about__in=pairs, status=MemoryReview.Status.RESOLVED)
     decided = set(reviews.values_list("about", flat=True)) if pairs else set()
-    for about, pair in pairs.items():
-        if about not in decided:
-            subject, into = sorted(pair, key=lambda each: each.facts)
-            return {"subject": subject, "into": into, "comparison": subjects_compare([subject, into])}
+    for pair in [pair for about, pair in pairs.items() if about not in decided][:PAIRS_COMPARED]:
+        subject, into = sorted(pair, key=lambda each: each.facts)
+        if (comparison := subjects_compare([subject, into])).shared:
+            return {"subject": subject, "into": into, "comparison": comparison}
     return None
 
 
