@@ -185,7 +185,7 @@ def edit_page(
     **texts: str,
 ) -> HttpResponse:
     """The form of a change to one memory, which leads to the page of `back` or of the memory. `texts` are those of its
-    page: title, note and button."""
+    page: title, note, quote and button."""
     pages = next(page for page in TYPE_PAGES.values() if page.model is type(memory))
     return form_page(
         request,

@@ -1,6 +1,7 @@
 """The log in the console: by loop, event by event, and one event."""
 
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -182,6 +183,7 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     of_run = browser(bob).get(run.get_absolute_url())
     wrong = reverse("agent_event_wrong", args=["ada", event.pk])
     assert f"{wrong}?run={run.pk}" in markup(of_run), "the page of a prompt leads there"
+    assert WRONG in unescape(markup(browser(bob).get(wrong)))
     assert browser(alice).post(wrong, {"reason": "It is 90."}).status_code == 403
     answer = browser(bob).post(f"{wrong}?run={run.pk}", {"reason": "It is 90."})
     assert answer["Location"] == run.get_absolute_url()

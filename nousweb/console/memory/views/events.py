@@ -180,6 +180,7 @@ def agent_event_wrong(request: HttpRequest, scope: PersonaScope, event: Event) -
         done="Marked as wrong. No prompt includes this event from now on.",
         back=origin_run(request, scope, "event", str(event.pk)),
         title="Mark as wrong",
+        quote=event.content[:PREVIEW_CHARACTERS],
         note="No prompt and no search includes it from now on. Its record stays. It can be undone in the inbox.",
         button="Mark as wrong",
     )
