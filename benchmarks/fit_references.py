@@ -178,7 +178,7 @@ def _trees(
 def _meaning(one: AnsweredPrompt) -> Any:
     from context.feedback.reference_detector import Meaning
     from memory.embedding import embedder_named
-    from memory.embedding.thresholds import DEFAULT_MODEL
+    from memory.embedding.protocol import DEFAULT_MODEL
 
     return Meaning(one.vectors, embedder_named(DEFAULT_MODEL).embed_documents)
 

@@ -14,6 +14,6 @@ class ContextConfig(AppConfig):
         bodies["expectation"] = body_loader(Expectation.objects.all, "context.expectations.api.ExpectationOut")
         erasers += ["context.services.erasure.context_erase", "context.services.erasure.expectations_erase"]
         large_tables.append(ContextRun)
-        job_handlers["expectation_check"] = "context.expectations.jobs.EXPECTATION_CHECK"
-        job_sources.append("context.expectations.jobs.checks_queue")
+        job_handlers["expectation_check"] = "context.expectations.cause_bisection.EXPECTATION_CHECK"
+        job_sources.append("context.expectations.cause_bisection.checks_queue")
         TABLES.append(Expectation)

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from context.engine.context_record import OWN_WORDS
-from context.engine.prompt_blocks import Block, prompt_blocks
+from context.engine.context_record import OWN_WORDS, Block, prompt_blocks
 from context.models import REPORT, VIEW_RUN, ContextRun, MemoryUsage
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy.changes import KIND_OF_ACTION

@@ -2,7 +2,7 @@
 
 from identity.principal import Principal
 from memory.lifecycle import runner
-from memory.lifecycle.activity_log import activities_heal
+from memory.lifecycle.runner import activities_heal
 from memory.services.erasure import reanalyze_tables
 from memory.services.expiry import expired_purge
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal

@@ -39,8 +39,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
 from memory.services.reviews.open_review import escalation_announce
 from memory.services.working_memory import working_item_add, working_thread_open
-from memory.transfer.file_run_work import run_work
-from memory.transfer.file_runs import export_start, import_create, import_receive
+from memory.transfer.file_runs import export_start, import_create, import_receive, run_work
 from memory.types import MEMORY_TYPES
 
 Arguments = Callable[[], list[Any]]

@@ -53,8 +53,8 @@ def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> dict[str
     """Print the table of one split; returns what of GROUPS became wrong, and how many changed facts were confirmed."""
     from memory.comparison.compare_facts import Outcome, compare_facts
     from memory.comparison.fact_snapshot import FactSnapshot
+    from memory.embedding.protocol import DEFAULT_MODEL, thresholds_of
     from memory.embedding.registry import embedder_named
-    from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
     embedder = embedder_named(DEFAULT_MODEL)
     vectors = embedder.embed_documents([text for pair in pairs for text in (pair["old"], pair["new"])])

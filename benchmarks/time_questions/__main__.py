@@ -15,7 +15,7 @@ from benchmarks.time_questions import questions
 def main(files: list[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
     django.setup()
-    from context.engine.analysis.time_questions import time_read
+    from context.engine.analysis.agent_time import time_read
 
     for name in files or ["questions", "held_out"]:
         right, total = Counter[str](), Counter[str]()

@@ -14,8 +14,7 @@ from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
 from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
-from context.engine.context_record import ContextRecord
-from context.engine.prompt_blocks import Stability
+from context.engine.context_record import ContextRecord, Stability
 from context.engine.retrieval.censors import effective_triggers
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.fingerprint_stats import SHOWN, FingerprintRow, fingerprints

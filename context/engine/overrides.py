@@ -6,7 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from uuid import UUID
 
-from context.engine.analysis.line_clock import LineClock
+from context.engine.analysis.agent_time import LineClock
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.assembly.prompt_section import MEMORY, source_of
 from context.engine.retrieval.candidates import kinds_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 from django.db import DatabaseError
 
-from context.engine.analysis.line_clock import LineClock
+from context.engine.analysis.agent_time import LineClock
 from context.engine.analysis.request import ContextRequest, ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.context_record import ContextRecord, fingerprint_of

@@ -1,26 +1,76 @@
-"""The health of an agent's facts: how many are in each list of findings, and one score over them; and the
-tokens that a fact costs."""
+"""The health of an agent's facts: how many are in each list of findings, and one score over them; snapshots of such
+figures; and the tokens that a fact costs.
+"""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from math import floor
 from typing import Any
 
-from django.db.models import Count, F, FloatField, Max, Q, QuerySet, Subquery, Sum, Value
+from django.db import transaction
+from django.db.models import Count, F, FloatField, Max, Min, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Coalesce
 
-from context.feedback.figure_snapshots import HEALTH_BY_DAY, snapshot_of, snapshot_put
 from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, HealthFinding
-from context.models import MemoryUsage
+from context.models import FigureSnapshot, MemoryUsage
+from identity.models import Agent, Persona
+from identity.services.agent_lock import agent_lock_shared
 from memory.lifecycle.handler import NEVER_STALE, STALE_AFTER
-from memory.models import Fact, ItemType, SearchItem
+from memory.models import Fact, ItemType, SearchItem, SearchStatistics
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from nousweb.lib import clock
+from nousweb.lib import NotFound, clock
 from nousweb.lib.transactions import sql_row
+
+HEALTH_BY_DAY = "health by day"
+LARGE_MEMORY = 20_000
+"""Memories of an agent, as the worker counts them for searches, from which its figures are kept."""
+
+
+def snapshot_of(name: str, agent: int | None, *, both: bool) -> FigureSnapshot | None:
+    """The figures of this name of an agent, or of all agents, in the view of one persona or of both."""
+    return FigureSnapshot.objects.filter(_whose(agent), name=name, persona=_persona(both)).first()
+
+
+def snapshots_of(names: Collection[str], agent: int | None, *, both: bool) -> dict[str, FigureSnapshot]:
+    """By name the figures of these names that are kept. One query."""
+    found = FigureSnapshot.objects.filter(_whose(agent), name__in=names, persona=_persona(both))
+    return {snapshot.name: snapshot for snapshot in found}
+
+
+def snapshot_put(name: str, agent: int | None, value: Any, *, both: bool) -> None:
+    """Keep figures as they are now; none of an agent that is gone."""
+    with suppress(NotFound), transaction.atomic(), nullcontext() if agent is None else agent_lock_shared(agent):
+        snapshot = snapshot_of(name, agent, both=both)
+        snapshot = snapshot or FigureSnapshot(name=name, agent_id=agent, persona=_persona(both))
+        snapshot.value, snapshot.at = value, clock.now()
+        snapshot.save()
+
+
+def large_memories() -> list[Agent]:
+    """The agents with snapshots, those with the oldest figures first. Figures of other agents are deleted."""
+    sums = SearchStatistics.objects.order_by().values("agent").annotate(size=Sum("items"))
+    large = sums.filter(size__gte=LARGE_MEMORY).values("agent")
+    found = Agent.objects.filter(pk__in=large).annotate(
+        counted=Min("figures__at", filter=~Q(figures__name=HEALTH_BY_DAY))
+    )
+    agents: list[Agent] = list(found.order_by(F("counted").asc(nulls_first=True), "pk"))
+    kept = Q(name=HEALTH_BY_DAY) | Q(agent__in=agents) | (Q(agent=None) if agents else Q(pk__in=()))
+    FigureSnapshot.objects.exclude(kept).delete()
+    return agents
+
+
+def _whose(agent: int | None) -> Q:
+    return Q(agent=None) if agent is None else Q(agent=agent)
+
+
+def _persona(both: bool) -> str:
+    return Persona.SUBCONSCIOUS.value if both else Persona.ACTOR.value
+
 
 SORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wasted": ("Tokens without use", ("-wasted", "-included")),

@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from context.feedback.content_words import MONTH_NUMBERS, Word, content_words, windows_of
-from context.feedback.phrases import shared_phrases, tokens_of
-from context.feedback.reference_features import NAMES, Row, ShownMemories, ShownMemory
+from context.feedback.reference_features import NAMES, Row, ShownMemories, ShownMemory, shared_phrases, tokens_of
 from context.models import ContextRun
 from memory.embedding import EmbeddingFailed, embedder_named
-from memory.embedding.thresholds import DEFAULT_MODEL
+from memory.embedding.protocol import DEFAULT_MODEL
 from memory.models import SearchItem
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.index_tables import agent_unindexed, source_of

@@ -7,9 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from context.engine.analysis.active_profile import MAX_DEPTH
-from context.engine.analysis.built_in_profiles import BUILT_IN
-from context.engine.analysis.profiles import Profile, profile_check, profile_values
+from context.engine.analysis.profiles import BUILT_IN, MAX_DEPTH, Profile, profile_check, profile_values
 from context.models import ContextProfile, ContextProfileVersion
 from identity.models import Agent
 from identity.principal import Principal

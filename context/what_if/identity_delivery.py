@@ -9,11 +9,9 @@ from typing import Any, Self
 from django.db.models import Q, Window
 from django.db.models.functions import JSONObject, RowNumber
 
-from context.engine.analysis.active_profile import active_profiles
-from context.engine.analysis.agent_time import zone_of
+from context.engine.analysis.agent_time import LineClock, zone_of
 from context.engine.analysis.frames import FRAMES, ContextBudget, budget_for
-from context.engine.analysis.line_clock import LineClock
-from context.engine.analysis.profiles import Profile
+from context.engine.analysis.profiles import Profile, active_profiles
 from context.engine.analysis.request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_sections_fit import Need, first_section_fit, section_need, truncations_of

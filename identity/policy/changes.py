@@ -112,7 +112,7 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "events": (*_EVENTS, "recent"),
     "loop": (*_EVENTS, "recent"),
 }
-"""The blocks of prompts that changes of an object may change, by its type (context/engine/prompt_blocks.py)."""
+"""The blocks of prompts that changes of an object may change, by its type (context/engine/context_record.py)."""
 
 
 def blocks_touched(kind: str) -> tuple[str, ...]:

@@ -14,8 +14,14 @@ from memory.persona import PersonaMemory
 from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
-from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
-from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
+from memory.services.subjects.changes import (
+    subject_alias_add,
+    subject_change_undo,
+    subject_create,
+    subject_edit,
+    subject_merge,
+    subject_split,
+)
 from memory.services.subjects.registry import CHANGE, VIEW
 from nousweb.lib.constrained_types import AgentSlug, OneOf, PageCursor, PageLimit, text
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional, page_of

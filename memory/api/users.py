@@ -12,7 +12,7 @@ from identity.selectors import agent_called, caller_of
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.erasure import user_erase
 from memory.services.users import MANAGE, agents_of_user, memories_assign, personas_of, user_counts
-from memory.transfer.user_export import user_export
+from memory.transfer.agent_export import user_export
 from nousweb.lib.constrained_types import AgentSlug, UserKey, text
 from nousweb.lib.schemas import REFUSALS, Input
 

@@ -1,8 +1,14 @@
 """Turning text into vectors: one protocol, an implementation for each place where a model can run."""
 
-from memory.embedding.protocol import Embedder, EmbeddingFailed, EmbeddingRefused, EmbeddingUnavailable
+from memory.embedding.protocol import (
+    Embedder,
+    EmbeddingFailed,
+    EmbeddingRefused,
+    EmbeddingUnavailable,
+    Thresholds,
+    thresholds_of,
+)
 from memory.embedding.registry import embedder_named, full_name
-from memory.embedding.thresholds import Thresholds, thresholds_of
 
 __all__ = [
     "Embedder",

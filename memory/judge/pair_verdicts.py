@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from identity.models import Agent
+from memory.comparison.compare_facts import MIN_VERDICT_CONFIDENCE
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.comparison.learning_decision import MIN_VERDICT_CONFIDENCE
 from memory.judge.model_judge import Judge
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,

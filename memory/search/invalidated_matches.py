@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.embedding.thresholds import UNKNOWN
+from memory.embedding.protocol import UNKNOWN
 from memory.models import SAME_WORDS, Fact, scopes_overlap
 from memory.persona import PersonaMemory
 from memory.search.result import SearchHit

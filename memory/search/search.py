@@ -10,9 +10,8 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.embedding.local import known_words
-from memory.embedding.protocol import Vectors
+from memory.embedding.protocol import DEFAULT_MODEL, Thresholds, Vectors
 from memory.embedding.query_prefetch import PrefetchedEmbedding
-from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import KEYS, ItemType, Keys, serves_users
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT

@@ -31,8 +31,15 @@ from memory.policy import (
 )
 from memory.services.expiry import document_end_move
 from memory.services.facts.repeated_facts import invalidated_match
-from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
-from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
+from memory.services.memory_write import (
+    expiry_checked,
+    fields_checked,
+    human_author_check,
+    keys_checked,
+    memory_index,
+    memory_lock,
+    memory_stored,
+)
 from memory.services.sources import source_seen
 from memory.services.trust import fields_trust, origin_of, screened_as
 from memory.types.stores import document_text

@@ -17,10 +17,9 @@ from memory.policy import (
     MAX_DETAIL_CHARACTERS,
     MAX_EVENTS_PER_APPEND,
 )
-from memory.services.consent import memory_consent
-from memory.services.memory_fields import fields_checked
 from memory.services.memory_write import (
     fields_change,
+    fields_checked,
     human_author_check,
     memory_add,
     memory_change,
@@ -31,7 +30,7 @@ from memory.services.memory_write import (
     row_lock,
 )
 from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.trust import episode_origin, least_trusted, origin_of, screened_as
+from memory.services.trust import episode_origin, least_trusted, memory_consent, origin_of, screened_as
 from nousweb.lib import Conflict, Invalid, choice_check, clock, past_check, text_check
 
 EVENTS_READ = 500

@@ -19,10 +19,9 @@ from memory.jobs import message_send
 from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, EventDraft, events_check
 from memory.layers.texts import compact, loop_visibility
 from memory.models import NO_KEYS, Event, Keys, LongTermEntry, LoopSummary, user_write_check
-from memory.services.consent import consent_request
 from memory.services.quarantine.memories import event_show, open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
-from memory.services.trust import event_origin, screened_as
+from memory.services.trust import consent_request, event_origin, screened_as
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
 from nousweb.lib.constrained_types import EVERYBODY

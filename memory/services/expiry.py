@@ -17,8 +17,7 @@ from memory.models import Document, Fact, FactChange
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.erasure import document_erase, fact_erase
 from memory.services.facts.changes import fact_write, retirement_check
-from memory.services.memory_fields import expiry_checked
-from memory.services.memory_write import human_author_check, memory_index, memory_lock, plain_value
+from memory.services.memory_write import expiry_checked, human_author_check, memory_index, memory_lock, plain_value
 from memory.services.sources import source_values
 from nousweb.lib import Conflict, Invalid, clock, text_check
 

@@ -14,7 +14,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import LOCATORS, Document, Fact, KnownSource, key_check, user_write_check
-from memory.services.memory_fields import source_ref_check
+from memory.services.memory_write import source_ref_check
 from nousweb.lib.transactions import transaction_lock
 
 READING: tuple[tuple[type[Fact | Document], str], ...] = ((Fact, "fact.edited"), (Document, "document.updated"))

@@ -1,14 +1,18 @@
-"""Export an agent with its identity and memory as lines of JSON."""
+"""Export an agent with its identity and memory, or everything of a user, as lines of JSON."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Model
 
-from identity.models import Agent, Persona
+from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import Event, KnownSource
+from memory.services.users import MANAGE, TYPES, personas_of
 from memory.transfer.export_tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
@@ -21,6 +25,7 @@ from memory.transfer.export_tables import (
     table_name,
 )
 from nousweb.lib import Invalid
+from nousweb.lib.constrained_types import user_text
 from nousweb.lib.transactions import sql_change
 
 CHUNK = 1_000
@@ -68,3 +73,32 @@ def _lines(agent: Agent, with_audit: bool, persona: str) -> Generator[str, None,
 
 def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+USER_TABLES: tuple[type[Model], ...] = (Event, *TYPES.values(), KnownSource)
+BATCH = 500
+
+
+def user_export(*, agents: Sequence[Agent], user: str, by: Principal) -> Iterator[str]:
+    """The lines of an export, of the personas that `by` is told of, after a record of it for each agent.
+
+    Raises NotAllowed before the first line.
+    """
+    for agent in agents:
+        by.require(MANAGE, agent)
+        audit_record(by=by, action="user.export", target=agent, agent=agent, after={"user": user_text(user)})
+    return _user_lines(agents, user, personas_of(by))
+
+
+def _user_lines(agents: Sequence[Agent], user: str, personas: Sequence[str]) -> Iterator[str]:
+    for agent in agents:
+        for model in USER_TABLES:
+            rows: Any = model._default_manager.filter(agent=agent, user=user, persona__in=personas).order_by("pk")
+            for row in rows.iterator(BATCH):
+                yield _user_line(agent, model, {"id": str(row.pk), **row_of(model, row)})
+        for token in ApiToken.objects.filter(agent=agent, user=user, persona__in=personas).order_by("pk"):
+            yield _user_line(agent, ApiToken, {"name": token.name, "persona": token.persona, "user": user})
+
+
+def _user_line(agent: Agent, model: type[Model], row: dict[str, Any]) -> str:
+    return json.dumps({"agent": agent.slug, "table": model._meta.model_name, "row": row}, ensure_ascii=False) + "\n"

@@ -13,9 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from memory.layers.event_validation import EVENT_FIELDS
-from memory.transfer.json_reader import BadJson, json_read
-from memory.transfer.json_values import BadEntry, list_check, moment_get, text_get, texts_kept, value_get
-from memory.transfer.message_parts import (
+from memory.transfer.json_stream import (
+    BadEntry,
+    BadJson,
+    json_read,
+    list_check,
+    moment_get,
+    text_get,
+    texts_kept,
+    value_get,
+)
+from memory.transfer.readers.entry import (
     CITATIONS,
     THOUGHTS,
     MessageText,

@@ -13,8 +13,8 @@ from identity.principal import Principal
 from memory.layers.event_validation import MAX_KEY_CHARACTERS, events_check
 from memory.services.events import events_record
 from memory.transfer.conversation_readers import READERS, LeftOut, Source, Turn
-from memory.transfer.import_provenance import PLACE
-from memory.transfer.json_values import place_shown
+from memory.transfer.import_dry_run import PLACE
+from memory.transfer.json_stream import place_shown
 from nousweb.lib import Conflict, Invalid, clock
 
 BATCH = 500

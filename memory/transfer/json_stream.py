@@ -1,4 +1,4 @@
-"""The records of a JSON file of any size, one at a time: a list, a list inside an object, or a record a line.
+"""The records of a JSON file of any size, one at a time, and typed access to their values, which are untrusted.
 
 Only the record that is read is in memory. What stands in a line of its own can be wrong without the rest being so;
 where a list breaks off, nothing tells where its next record begins, and the file is refused.
@@ -6,13 +6,156 @@ where a list breaks off, nothing tells where its next record begins, and the fil
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import Any, BinaryIO
 
-from memory.transfer.json_reader import DECODER, BadJson, refusal_reason, value_check
-from memory.transfer.json_values import BadEntry
+from nousweb.lib import Invalid, first_unstorable
+
+MAX_DEPTH = 100
+"""Lists and objects within each other; what this product writes is a tenth as deep."""
+
+
+class BadJson(ValueError):
+    """Why the bytes cannot be used, as a sentence without its place; `line` counts from 1 where it is known."""
+
+    def __init__(self, why: str, line: int = 0) -> None:
+        super().__init__(why)
+        self.why = why
+        self.line = line
+
+
+def json_read(raw: bytes) -> Any:
+    """The value in `raw`. Raises BadJson, also for numbers that JSON does not know and text that cannot be stored."""
+    try:
+        value = DECODER.decode(raw.decode("utf-8"))
+        value_check(value)
+    except UnicodeDecodeError as error:
+        raise BadJson("this is not JSON in UTF-8.", raw.count(b"\n", 0, error.start) + 1) from error
+    except (ValueError, RecursionError) as error:
+        raise BadJson(refusal_reason(error), getattr(error, "lineno", 0)) from error
+    return value
+
+
+def refusal_reason(error: Exception) -> str:
+    """Why DECODER or `value_check` refuses a text, as a sentence."""
+    match error:
+        case BadJson():
+            return error.why
+        case json.JSONDecodeError():
+            return f"this is not JSON: {error.msg}."
+        case RecursionError():
+            return f"it is nested more than {MAX_DEPTH} deep."
+        case _:
+            return "it holds a number of too many digits."
+
+
+def value_check(value: Any) -> None:
+    """Raise BadJson for a value that is nested too deep, or holds text that cannot be stored."""
+    _depth_check(value)
+    if why := first_unstorable(value):
+        raise BadJson(why)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise BadJson(f"it holds {name}, which is no number of JSON.")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise BadJson(f"it holds {text[:20]}, a number that is too great.")
+    return number
+
+
+def _depth_check(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for held in level
+            if isinstance(held, dict | list)
+            for inner in (held.values() if isinstance(held, dict) else held)
+        ]
+        if not level:
+            return
+    raise BadJson(f"it is nested more than {MAX_DEPTH} deep.")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+"""Raises BadJson for numbers that JSON does not know."""
+
+
+MAX_PLACE_CHARACTERS = 200
+
+
+def place_shown(place: str) -> str:
+    """A place as a refusal names it: on one line, and short, since files name their conversations as they like."""
+    return printable(" ".join(place.split())[:MAX_PLACE_CHARACTERS])
+
+
+def printable(text: str) -> str:
+    """`text` without control characters for terminals, such as escape sequences."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+class BadEntry(Invalid):
+    """The content of a file cannot be read as this format. The message names the place."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place_shown(place)}: {why}", field="file")
+
+
+def value_get(holder: Any, name: str, where: str, default: Any = None) -> Any:
+    """`name` of an object; `default` where it is missing or null. Raises BadEntry."""
+    if not isinstance(holder, dict):
+        raise BadEntry(where, "this is not an object.")
+    value = holder.get(name)
+    value = default if value is None else value
+    if value is None:
+        raise BadEntry(where, f"{name} is missing.")
+    return value
+
+
+def text_get(holder: Any, name: str, where: str, default: str | None = None) -> str:
+    """`name` of an object, as `value_get`, and text. Raises BadEntry."""
+    value = value_get(holder, name, where, default)
+    if not isinstance(value, str):
+        raise BadEntry(where, f"{name} is not text.")
+    return value
+
+
+def list_check(where: str, value: Any) -> bool:
+    """True for a list. Raises BadEntry."""
+    if not isinstance(value, list):
+        raise BadEntry(where, "this is not a list.")
+    return True
+
+
+def texts_kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The named values, if they are texts."""
+    return {name: source[name] for name in names if isinstance(source.get(name), str)}
+
+
+def moment_get(where: str, value: Any, *, naive: tzinfo | None = None) -> datetime | None:
+    """A moment given as ISO 8601 or in seconds since 1970; its zone may be left out where `naive` is one."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value, UTC)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise BadEntry(where, "its time is neither ISO 8601 nor seconds since 1970.") from error
+    if moment.tzinfo is None:
+        if naive is None:
+            raise BadEntry(where, "its time lacks its zone.")
+        moment = moment.replace(tzinfo=naive)
+    return moment
+
 
 CHUNK = 1 << 20
 MAX_RECORD_CHARACTERS = 32 << 20

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from memory.transfer.json_values import BadEntry
+from memory.transfer.json_stream import BadEntry
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 """What is read of an archive; large accounts get their conversations in several numbered files."""

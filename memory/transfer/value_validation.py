@@ -10,7 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from memory.models import FactChange, WorkingMemory
-from memory.services.memory_fields import source_ref_check
+from memory.services.memory_write import source_ref_check
 from nousweb.lib import Invalid, is_blank
 
 MAX_LEAD = timedelta(minutes=10)

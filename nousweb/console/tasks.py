@@ -4,8 +4,7 @@ import time
 
 from django.db.models import F, Min, Q
 
-from context.feedback.figure_snapshots import HEALTH_BY_DAY, large_memories
-from context.feedback.health_score import health_refresh, score_keep
+from context.feedback.health_score import HEALTH_BY_DAY, health_refresh, large_memories, score_keep
 from identity.models import Agent, Persona
 from memory.persona import VIEWS
 from nousweb.console.home.context_calls import usage_refresh

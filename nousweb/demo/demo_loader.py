@@ -36,7 +36,7 @@ from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
 from memory.services.loops import loops_close_idle
 from memory.services.search_index.row_embedding import embed_pending_rows
-from memory.services.subjects.edit import subject_alias_add, subject_edit
+from memory.services.subjects.changes import subject_alias_add, subject_edit
 from nousweb.access.roles import OWNER
 from nousweb.demo import story
 from nousweb.demo.demo_access import LOGINS, demo_check, demo_file

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from context.api import ContextOut
 from context.engine.analysis.request import ContextRequest
-from context.engine.prompt_blocks import prompt_blocks
+from context.engine.context_record import prompt_blocks
 from context.models import ContextRun
 from context.services.context import context_runs_purge
 from context.services.pins import context_pin, context_unpin

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from context.expectations.jobs import checks_queue
+from context.expectations.cause_bisection import checks_queue
 from context.expectations.services import (
     expectation_create,
     expectation_retire,

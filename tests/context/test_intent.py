@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context.engine.analysis.agent_time import time_read
 from context.engine.analysis.frames import plan_retrieval
 from context.engine.analysis.intent import intent_read
-from context.engine.analysis.time_questions import time_read
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 
 TYPES = ("decision", "fact", "procedure", "episode")

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from context.engine.analysis.line_clock import LineClock, repeated_slots
+from context.engine.analysis.agent_time import LineClock, repeated_slots
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.overrides import Overrides
 from context.models import ContextRun

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.intent import mentioned_files
 from context.engine.analysis.profiles import (
+    BUILT_IN,
     Profile,
     compression_of,
     profile_check,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context.engine.analysis.active_profile import active_profile
+from context.engine.analysis.profiles import active_profile
 from context.models import ContextProfile
 from context.services.profiles import (
     effective_settings,

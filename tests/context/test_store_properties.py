@@ -7,8 +7,8 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.profiles import BUILT_IN
 from context.engine.analysis.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin

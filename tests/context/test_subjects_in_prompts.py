@@ -14,8 +14,7 @@ from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChan
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from memory.services.search_index.row_embedding import embed_pending_rows
-from memory.services.subjects.changes import subject_change_undo, subject_merge
-from memory.services.subjects.edit import subject_edit
+from memory.services.subjects.changes import subject_change_undo, subject_edit, subject_merge
 from nousweb.lib import clock
 from tests.factories import make_fact, make_run
 from tests.http import browser

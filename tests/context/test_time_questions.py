@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from benchmarks.time_questions import questions
-from context.engine.analysis.time_questions import anchor_asked, time_read
+from context.engine.analysis.agent_time import anchor_asked, time_read
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.search_index.row_embedding import embed_pending_rows

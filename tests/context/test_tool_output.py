@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from context.engine.analysis.built_in_profiles import BUILT_IN
-from context.engine.analysis.profiles import profile_values
+from context.engine.analysis.profiles import BUILT_IN, profile_values
 from context.models import ContextProfile, ContextProfileVersion
 from context.services.profiles import profile_get, profile_update, profiles_sync
 from identity.models import Agent

@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from memory.lifecycle.activity_log import activities_heal, activity_record
 from memory.lifecycle.handlers import DREAM
 from memory.lifecycle.job_words import handler_label
-from memory.lifecycle.runner import dream_queue, job_run
+from memory.lifecycle.runner import activities_heal, activity_record, dream_queue, job_run
 from memory.models import Event, Job, LoopSummary
 from memory.services.episodes import episode_close, episode_open
 from memory.services.events import events_record

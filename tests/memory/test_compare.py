@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory.comparison import lexicon as w
 from memory.comparison.compare_facts import Comparison, Kind, Outcome, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
+from memory.embedding.protocol import DEFAULT_MODEL, thresholds_of
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)
 THEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from context.feedback.figure_snapshots import snapshot_put
+from context.feedback.health_score import snapshot_put
 from context.models import ContextRun, FigureSnapshot
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal

@@ -20,10 +20,9 @@ from memory.models import Event, Fact, ImportedMemory, MemoryReview
 from memory.services.erasure import fact_erase, project_erase
 from memory.services.facts import fact_invalidate
 from memory.transfer.import_dry_run import ImportRequest
-from memory.transfer.import_facts import _facts_learn as learn
 from memory.transfer.import_memory import BATCHES, memories_import
-from memory.transfer.json_stream import records_read
-from memory.transfer.json_values import BadEntry
+from memory.transfer.import_memory import _facts_learn as learn
+from memory.transfer.json_stream import BadEntry, records_read
 from nousweb.lib.errors import NotAllowed
 from nousweb.lib.validation import first_unstorable
 
@@ -585,7 +584,7 @@ def test_an_import_that_stops_goes_on_where_it_was(run, monkeypatch):
         return learn(**given)
 
     with monkeypatch.context() as patch:
-        patch.setattr("memory.transfer.import_facts._facts_learn", stop)
+        patch.setattr("memory.transfer.import_memory._facts_learn", stop)
         with pytest.raises(KeyboardInterrupt):
             run("a.json", content)
     assert ImportedMemory.objects.count() == 8

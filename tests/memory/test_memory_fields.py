@@ -11,7 +11,7 @@ from memory.api.facts import FactIn, FactOut
 from memory.api.procedures import ProcedureIn, ProcedureOut
 from memory.models import Decision, Episode, Fact, Procedure
 from memory.services.decisions import decision_record, decision_update
-from memory.services.memory_fields import FIELDS, fields_checked
+from memory.services.memory_write import FIELDS, fields_checked
 from nousweb.lib.errors import Invalid
 
 ELSEWHERE = {"scope", "project", "task", "episode", "started_at", "ttl"}

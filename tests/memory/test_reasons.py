@@ -8,10 +8,9 @@ from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.comparison.compare_facts import REASONS, Comparison, Kind, Reason, compare_facts
+from memory.comparison.compare_facts import REASONS, Comparison, Kind, Reason, compare_facts, reasons_of
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.comparison.learning_decision import reasons_of
-from memory.embedding.thresholds import UNKNOWN
+from memory.embedding.protocol import UNKNOWN
 from memory.models import FactChange
 from nousweb.lib import clock
 from tests.http import browser, markup

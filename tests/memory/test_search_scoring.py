@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.embedding.thresholds import DEFAULT_MODEL, THRESHOLDS, thresholds_of
+from memory.embedding.protocol import DEFAULT_MODEL, THRESHOLDS, thresholds_of
 from memory.search.fusion import RELEVANT, Candidates, Query, Statistics, features, rarest_lexemes, rarity
 from memory.search.input_kinds import KINDS, Shares, Told
 from memory.search.ranking import WORDED, candidates_rank

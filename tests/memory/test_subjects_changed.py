@@ -12,8 +12,14 @@ from memory.services.erasure import subject_erase
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
-from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
-from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
+from memory.services.subjects.changes import (
+    subject_alias_add,
+    subject_change_undo,
+    subject_create,
+    subject_edit,
+    subject_merge,
+    subject_split,
+)
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.http import browser
 

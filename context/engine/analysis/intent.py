@@ -6,7 +6,7 @@ Source: seed 005.1, D1 and intent.py.
 import re
 from dataclasses import dataclass
 
-from context.engine.analysis.time_questions import NO_TIME, TimeReading
+from context.engine.analysis.agent_time import NO_TIME, TimeReading
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 from memory.comparison import lexicon as w
 from memory.comparison.tokenizer import DATES, VERB_FORMS

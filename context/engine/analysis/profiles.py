@@ -1,19 +1,23 @@
-"""The settings of a profile, which determine the prompts of a kind of agent, and their validation.
+"""Profiles, which determine the prompts of a kind of agent: their settings, the built-in ones, and which one is active.
 
 Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from context.engine.analysis.agent_data_loader import PROFILE_COLUMNS, PreloadedRows, base_profile_query, profile_query
+from context.models import ContextProfileVersion
+from identity.models import Agent
 from memory.models import ItemType
 from memory.policy import TRUST_ORDER
-from nousweb.lib import Invalid
+from nousweb.lib import Invalid, NotFound, unstorable_reason
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 
 SCOPES = ("task", "project", "global")
@@ -166,3 +170,156 @@ def compression_of(profile: Profile, mode: str | None) -> float:
     if not profile.allow_compression:
         return 0.0
     return min(1.0, profile.compression_aggressiveness + (CHEAP_COMPRESSION if mode == "cheap" else 0.0))
+
+
+MAX_DEPTH = 10
+"""Levels of inheritance that are followed."""
+
+
+def _version_as_of(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:
+    """The version that was current at a moment, PROFILE_COLUMNS; the first version if there was none yet."""
+    versions = ContextProfileVersion.objects.filter(**{lookup: wanted})
+    found = versions.filter(created_at__lte=as_of).order_by("-version").values_list(*PROFILE_COLUMNS).first()
+    found = found or versions.order_by("version").values_list(*PROFILE_COLUMNS).first()
+    return [found] if found else []
+
+
+def profile_named(agent: Agent, slug: str | None = None) -> str:
+    """The slug of the requested profile, or of the agent's own (config "profile"); "" for the profile of its kind.
+
+    Raises Invalid.
+    """
+    named = slug or str(agent.config.get("profile") or "")
+    if named and (reason := unstorable_reason(named)):
+        raise Invalid(reason, field="profile")
+    return named
+
+
+def active_profile(
+    agent: Agent, slug: str | None = None, as_of: datetime | None = None, rows: PreloadedRows | None = None
+) -> tuple[Profile, int]:
+    """The profile with this slug, else the agent's own, else that of its kind; with its version number.
+
+    With `as_of`, the version of that time. `rows` are the rows of the agent that are loaded already. One query per
+    level of inheritance. Raises NotFound for an unknown slug.
+    """
+    named = profile_named(agent, slug)
+    if as_of:
+        found = _version_as_of("profile__slug" if named else "profile__kind", named or agent.kind, as_of)
+    else:
+        found = rows.profile if rows else profile_query(named, agent.kind).rows()
+    if not found:
+        if named:
+            raise NotFound(f"There is no profile {named[:60]!r}.")
+        return BUILT_IN[agent.kind], 0
+    version, values, own_slug, base = found[0]
+    layers = [values]
+    for _ in range(MAX_DEPTH):
+        if base is None:
+            above = []
+        elif as_of:
+            above = _version_as_of("profile__pk", base, as_of)
+        else:
+            above = base_profile_query(base).rows()
+        if not above:
+            break
+        _, values, _, base = above[0]
+        layers.append(values)
+    return _profile_merged(own_slug, layers), version
+
+
+def active_profiles(agents: Iterable[Agent]) -> dict[int, Profile]:
+    """The profile of each agent, by its key, in one query: its own, else that of its kind, else the built-in one."""
+    rows = ContextProfileVersion.objects.filter(is_current=True)
+    by_key: dict[int | None, tuple[str, dict[str, Any], int | None]] = {}
+    keys: dict[tuple[str, str], int | None] = {}
+    for key, slug, kind, base, values in rows.values_list(
+        "profile", "profile__slug", "profile__kind", "profile__base", "values"
+    ):
+        by_key[key] = (slug, values, base)
+        keys["slug", slug] = keys["kind", kind] = key
+    found = {}
+    for agent in agents:
+        named = str(agent.config.get("profile") or "")
+        at = keys.get(("slug", named) if named else ("kind", agent.kind))
+        chain: list[tuple[str, dict[str, Any], int | None]] = []
+        while at in by_key and len(chain) <= MAX_DEPTH:
+            chain.append(by_key[at])
+            at = chain[-1][2]
+        own = _profile_merged(chain[0][0], [values for _, values, _ in chain]) if chain else None
+        found[agent.pk] = own or BUILT_IN[agent.kind]
+    return found
+
+
+def _profile_merged(slug: str, layers: Sequence[dict[str, Any]]) -> Profile:
+    """A profile of its own values, completed by those of the profiles that it inherits."""
+    merged: dict[str, Any] = {}
+    for own in reversed(layers):
+        merged.update(own)
+    return profile_of(slug, merged)
+
+
+BUILT_IN: Mapping[str, Profile] = MappingProxyType(
+    {
+        "knight": Profile(
+            "knight_default",
+            task_weight=0.5,
+            project_weight=0.3,
+            global_weight=0.2,
+            preferred_kinds=("code", "test", "tool_output", "plan", "convention"),
+            excluded_kinds=("conversation", "summary", "preference"),
+            min_importance=0.3,
+            compression_aggressiveness=0.6,
+            preserve_head=3,
+            preserve_tail=3,
+            layers=(TOOL_OUTPUT,),
+            description="Code-focused profile for implementation agents",
+            tags=("knight", "implementation"),
+        ),
+        "squire": Profile(
+            "squire_default",
+            task_weight=0.4,
+            project_weight=0.4,
+            global_weight=0.2,
+            preferred_kinds=("plan", "reasoning", "decision", "failure", "review"),
+            excluded_kinds=("tool_output", "verbose_log"),
+            min_importance=0.4,
+            compression_aggressiveness=0.4,
+            preserve_head=4,
+            preserve_tail=2,
+            layers=("long_term", "short_term"),
+            description="Analysis-focused profile for review agents",
+            tags=("squire", "review"),
+        ),
+        "royalty": Profile(
+            "royalty_default",
+            task_weight=0.2,
+            project_weight=0.5,
+            global_weight=0.3,
+            preferred_kinds=("summary", "decision", "convention", "preference", "pattern"),
+            excluded_kinds=("code", "tool_output", "test"),
+            min_importance=0.5,
+            compression_aggressiveness=0.3,
+            preserve_head=5,
+            preserve_tail=1,
+            layers=("short_term",),
+            description="Strategic profile for planning agents",
+            tags=("royalty", "planning"),
+        ),
+        "peasant": Profile(
+            "peasant_default",
+            task_weight=0.8,
+            project_weight=0.1,
+            global_weight=0.1,
+            preferred_kinds=("task_input",),
+            excluded_kinds=("code", "test", "decision", "summary"),
+            allow_compression=False,
+            compression_aggressiveness=0.0,
+            preserve_head=1,
+            preserve_tail=1,
+            description="Minimal profile for helper LLM tools",
+            tags=("peasant", "helper"),
+        ),
+    }
+)
+"""By agent kind."""

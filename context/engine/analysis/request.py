@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
-from context.engine.analysis.active_profile import active_profile, profile_named
 from context.engine.analysis.agent_data_loader import (
     NO_SESSION,
     PreloadedRows,
@@ -18,7 +17,16 @@ from context.engine.analysis.agent_data_loader import (
     profile_query,
     session_load,
 )
-from context.engine.analysis.agent_time import RecentMode, agent_time_read, recent_mode, zone_check, zone_of
+from context.engine.analysis.agent_time import (
+    NO_TIME,
+    LineClock,
+    RecentMode,
+    TimeReading,
+    agent_time_read,
+    recent_mode,
+    zone_check,
+    zone_of,
+)
 from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import (
     FRAMES,
@@ -31,17 +39,17 @@ from context.engine.analysis.frames import (
     plan_retrieval,
 )
 from context.engine.analysis.intent import IntentSignals, intent_read
-from context.engine.analysis.line_clock import LineClock
 from context.engine.analysis.profiles import (
     MODE_WEIGHTS,
     TOOL_OUTPUT,
     Profile,
+    active_profile,
     compression_of,
     override_check,
+    profile_named,
     profile_overridden,
     tier_weights,
 )
-from context.engine.analysis.time_questions import NO_TIME, TimeReading
 from context.engine.section_budgets import MAX_TOTAL, MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of

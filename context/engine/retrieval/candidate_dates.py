@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.analysis.line_clock import LineClock, repeated_slots
+from context.engine.analysis.agent_time import LineClock, repeated_slots
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import Candidate
 from context.engine.retrieval.fixed_sections import Pins

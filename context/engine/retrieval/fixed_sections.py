@@ -21,8 +21,8 @@ from context.engine.analysis.agent_data_loader import (
     identity_query,
     pins_query,
 )
+from context.engine.analysis.agent_time import LineClock, repeated_slots
 from context.engine.analysis.frames import FRAMES, ContextBudget, Frame
-from context.engine.analysis.line_clock import LineClock, repeated_slots
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item

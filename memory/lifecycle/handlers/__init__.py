@@ -8,8 +8,7 @@ from memory.lifecycle.handler import Handler
 from memory.lifecycle.handlers.censor_escalate import CENSOR_ESCALATE
 from memory.lifecycle.handlers.dream import DREAM
 from memory.lifecycle.handlers.episode_close import EPISODE_CLOSE
-from memory.lifecycle.handlers.fact_check import FACT_CHECK
-from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
+from memory.lifecycle.handlers.fact_check import FACT_CHECK, FACT_JUDGE
 from memory.lifecycle.handlers.file_runs import FILE_RUN
 from memory.registrations import job_handlers
 

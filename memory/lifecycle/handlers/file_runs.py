@@ -5,7 +5,7 @@ from uuid import UUID
 
 from memory.lifecycle.handler import Handler
 from memory.models import Job
-from memory.transfer.file_run_work import run_work, slice_continue
+from memory.transfer.file_runs import run_work, slice_continue
 
 
 def _work(job: Job) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from identity.principal import Principal
-from memory.lifecycle.activity_log import activities_heal
+from memory.lifecycle.runner import activities_heal
 from memory.services.loops import derived_backfill
 from memory.services.search_index.row_embedding import embed_pending_rows, index_retry
 

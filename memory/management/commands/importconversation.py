@@ -11,7 +11,7 @@ from identity.selectors import agent_get
 from memory.management.progress import file_progress
 from memory.transfer.conversation_readers import READERS
 from memory.transfer.import_conversation import conversation_import
-from memory.transfer.json_values import printable
+from memory.transfer.json_stream import printable
 
 
 class Command(BaseCommand):

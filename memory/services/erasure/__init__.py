@@ -13,13 +13,16 @@ Other apps register functions for their own tables (memory/registrations.py).
 
 from memory.services.erasure.memories import (
     QuotingDocument,
+    agent_erase,
     document_erase,
     documents_quoting,
     fact_erase,
     facts_about,
+    key_counts,
+    project_erase,
     subject_erase,
+    user_erase,
 )
-from memory.services.erasure.projects import agent_erase, key_counts, project_erase, user_erase
 from memory.services.erasure.steps import (
     ERASE,
     MAX_REASON_CHARACTERS,

@@ -21,8 +21,7 @@ from memory.models import (
     keys_changed,
 )
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.services.memory_fields import fields_checked
-from memory.services.memory_write import changed_values, memory_lock, plain_value, row_lock
+from memory.services.memory_write import changed_values, fields_checked, memory_lock, plain_value, row_lock
 from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of

@@ -12,10 +12,9 @@ from uuid import UUID
 from django.db.models import BooleanField, ExpressionWrapper, Model, Q
 
 from memory.comparison.attribute_names import same_attribute, stated_name
-from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts
+from memory.comparison.compare_facts import Comparison, FactMatch, Kind, Reason, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject, names_subject, subjects_clash
-from memory.comparison.learning_decision import FactMatch
-from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
+from memory.embedding.protocol import UNKNOWN, Thresholds, thresholds_of
 from memory.models import (
     SAME_WORDS,
     Fact,

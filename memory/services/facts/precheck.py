@@ -7,8 +7,7 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
-from memory.comparison.compare_facts import Kind
-from memory.comparison.learning_decision import needs_judge
+from memory.comparison.compare_facts import Kind, needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, configured_judge, pairs_judge
 from memory.models import Fact

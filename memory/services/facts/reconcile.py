@@ -8,8 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from identity.principal import Principal
-from memory.comparison.compare_facts import Comparison
-from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
+from memory.comparison.compare_facts import Comparison, FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Fact, MemoryReview
 from memory.policy.autonomy import AutomaticDecision, Autonomy

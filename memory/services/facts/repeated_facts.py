@@ -15,10 +15,9 @@ from uuid import UUID
 from django.db import connection
 
 from identity.principal import Principal
-from memory.comparison.compare_facts import Comparison, Kind, compare_facts
+from memory.comparison.compare_facts import Comparison, FactMatch, Kind, compare_facts, reasons_of
 from memory.comparison.fact_snapshot import names_subject, subjects_clash
-from memory.comparison.learning_decision import FactMatch, reasons_of
-from memory.embedding.thresholds import UNKNOWN
+from memory.embedding.protocol import UNKNOWN
 from memory.models import SAME_WORDS, Fact, MemoryReview, SubjectAlias, keys_of, scopes_overlap_sql
 from memory.policy import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats

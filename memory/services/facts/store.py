@@ -9,7 +9,7 @@ from memory.models import ENDS, KEYS, Fact, FactChange, Scope, carried_keys
 from memory.persona import memory_of
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparable_facts import Vector, search_table
-from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
+from memory.services.memory_write import expiry_checked, fields_checked, keys_checked
 from memory.services.search_index.writer import index_put
 from memory.services.sources import source_seen
 from memory.services.subjects.registry import alias_enter

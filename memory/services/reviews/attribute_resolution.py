@@ -11,7 +11,7 @@ from django.db.models import Q
 from identity.principal import Principal
 from memory.comparison.compare_facts import Comparison, Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.embedding.thresholds import UNKNOWN
+from memory.embedding.protocol import UNKNOWN
 from memory.models import Attribute, Fact, MemoryReview
 from memory.policy.attributes import Cardinality, attribute_spellings
 from memory.services.facts.changes import facts_lock

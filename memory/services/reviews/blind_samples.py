@@ -17,8 +17,7 @@ from identity.policy.inbox import DECIDE_RIGHTS
 from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.inbox_items import InboxItem, people_notify
-from memory.comparison.compare_facts import Comparison
-from memory.comparison.learning_decision import reasons_of
+from memory.comparison.compare_facts import Comparison, reasons_of
 from memory.models import Fact, MemoryReview, MemoryReviewQuerySet, scope_contains
 from memory.policy.autonomy import (
     AGREES,

@@ -14,8 +14,7 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record_many
 from memory.comparison.attribute_names import same_attribute, stated_name
-from memory.comparison.compare_facts import Comparison, Kind
-from memory.comparison.learning_decision import FactMatch, reasons_of
+from memory.comparison.compare_facts import Comparison, FactMatch, Kind, reasons_of
 from memory.jobs import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
 from memory.models import Attribute, Censor, Fact, MemoryReview, MemoryReviewQuerySet, Relation

@@ -11,9 +11,8 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.versions import agent_lock
 from memory.comparison.compare_facts import Kind as ComparisonKind
-from memory.comparison.compare_facts import compare_facts
-from memory.comparison.learning_decision import auto_resolution
-from memory.embedding.thresholds import UNKNOWN
+from memory.comparison.compare_facts import auto_resolution, compare_facts
+from memory.embedding.protocol import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import (
     Censor,

@@ -7,17 +7,23 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory.transfer.json_stream import Record
-from memory.transfer.json_values import BadEntry, list_check, text_get, value_get
-from memory.transfer.message_parts import (
+from memory.transfer.json_stream import BadEntry, Record, list_check, text_get, value_get
+from memory.transfer.readers.entry import (
     CITATIONS,
+    EVENT,
     NOT_REMEMBERED,
     THOUGHTS,
+    Entry,
+    Format,
+    ReadOptions,
+    attempt,
     citations_removed,
+    content_id,
     kind_left_out,
     message_text,
+    skipped,
+    source_moment,
 )
-from memory.transfer.readers.entry import EVENT, Entry, Format, ReadOptions, attempt, content_id, skipped, source_moment
 
 MAX_TITLE_CHARACTERS = 200
 LEFT_OUT = "left out"

@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory.transfer.json_stream import Record
-from memory.transfer.json_values import BadEntry, text_get, value_get
+from memory.transfer.json_stream import BadEntry, Record, text_get, value_get
 from memory.transfer.readers.entry import FACT, Entry, Format, ReadOptions, skipped, source_moment, stated_of, tags_of
 
 TEXTS = ("content", "text", "memory", "data")

@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory.transfer.json_stream import Record
-from memory.transfer.json_values import BadEntry, list_check, text_get, texts_kept, value_get
-from memory.transfer.message_parts import CITATIONS, citations_removed, message_text
+from memory.transfer.json_stream import BadEntry, Record, list_check, text_get, texts_kept, value_get
 from memory.transfer.readers.entry import (
+    CITATIONS,
     EVENT,
     FACT,
     IDENTITY,
@@ -19,7 +18,9 @@ from memory.transfer.readers.entry import (
     Format,
     ReadOptions,
     attempt,
+    citations_removed,
     content_id,
+    message_text,
     skipped,
     source_moment,
     tags_of,

@@ -8,8 +8,7 @@ expires with its day; what has expired already is imported as ended then.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory.transfer.json_stream import Record
-from memory.transfer.json_values import BadEntry, list_check, text_get, texts_kept
+from memory.transfer.json_stream import BadEntry, Record, list_check, text_get, texts_kept
 from memory.transfer.readers.entry import (
     FACT,
     Entry,

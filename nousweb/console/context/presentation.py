@@ -17,8 +17,7 @@ from django.utils.safestring import SafeString
 from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.assembly.budget_selection import USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
-from context.engine.context_record import ContextRecord
-from context.engine.prompt_blocks import REQUEST
+from context.engine.context_record import REQUEST, ContextRecord
 from context.engine.section_budgets import MEMORY_SECTIONS
 from context.models import ASSEMBLE, ContextRun
 from context.selectors import PromptPrefix

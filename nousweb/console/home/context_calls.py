@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Aggregate, Avg, BooleanField, Count, ExpressionWrapper, FloatField, Q, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 
-from context.feedback.figure_snapshots import snapshot_put
+from context.feedback.health_score import snapshot_put
 from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
 from nousweb.console.common import Chart, ChartPoint, chart, section_label

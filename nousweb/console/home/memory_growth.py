@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Case, CharField, Count, DateTimeField, Model, Q, QuerySet, Value, When
 
-from context.feedback.figure_snapshots import snapshot_put
+from context.feedback.health_score import snapshot_put
 from context.models import FigureSnapshot
 from identity.models import Agent, Persona
 from identity.principal import Principal

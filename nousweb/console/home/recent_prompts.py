@@ -9,8 +9,7 @@ from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
 from django.utils.text import capfirst
 
-from context.feedback.figure_snapshots import HEALTH_BY_DAY
-from context.feedback.health_score import health_read, whole_score
+from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Persona
 from nousweb.console.home.board_rows import Sight, board_query, moment_read

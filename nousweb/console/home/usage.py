@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count, F, Max
 from django.http import QueryDict
 
-from context.feedback.figure_snapshots import snapshots_of
+from context.feedback.health_score import snapshots_of
 from context.models import ContextRun
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS

@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.webhooks import webhook_create
 from memory.models import Censor, Decision, Document, Episode, Fact, Procedure
-from memory.services.subjects.edit import subject_create
+from memory.services.subjects.changes import subject_create
 from nousweb.console.common import list_page
 from tests.factories import (
     SYSTEM,

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from context.feedback import figure_snapshots
+from context.feedback import health_score
 from context.models import FigureSnapshot, InboxRank
 from identity.models import Agent
 from identity.principal import Principal
@@ -66,7 +66,7 @@ def test_figures_of_a_large_memory_are_those_of_the_last_count(
     assert before["health"][0] == 3
     assert keep_figures() == 0, "a small memory is counted as it is read"
     SearchStatistics.objects.create(agent=ada, persona="actor", items=3, mean_words=5)
-    monkeypatch.setattr(figure_snapshots, "LARGE_MEMORY", 3)
+    monkeypatch.setattr(health_score, "LARGE_MEMORY", 3)
     assert keep_figures() == 1
     assert shown() == before
     page = client.get(reverse("agent_health", args=["ada"]))

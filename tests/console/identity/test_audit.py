@@ -11,7 +11,7 @@ from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
 from memory.services.censors import censor_check, censor_create
 from memory.services.facts import fact_supersede
-from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
+from memory.services.subjects.changes import subject_alias_add, subject_create, subject_edit
 from nousweb.lib import clock
 from tests.factories import make_events, make_fact, make_proposal, make_run
 from tests.http import browser

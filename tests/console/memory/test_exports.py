@@ -13,7 +13,7 @@ from memory.lifecycle.runner import job_run
 from memory.models import FileRun, Job
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
-from memory.transfer import file_run_work
+from memory.transfer import file_runs
 from memory.transfer.agent_import import agent_import
 from memory.transfer.file_runs import KEEP_EXPORTS, export_start, file_path, runs_expire
 from nousweb.lib import clock
@@ -24,7 +24,7 @@ from tests.http import browser
 @pytest.fixture
 def admin(ada, charlie, system, monkeypatch):
     # How far it is, another connection writes down, which sees nothing of the test's transaction.
-    monkeypatch.setattr(file_run_work, "PROGRESS_SECONDS", 60.0)
+    monkeypatch.setattr(file_runs, "PROGRESS_SECONDS", 60.0)
     fact_learn(agent=ada, content="The mole is three hundred metres long.", by=system, persona="actor")
     fact_learn(agent=ada, content="The keeper is rarely asked twice.", by=system, persona="subconscious")
     return browser(charlie)
@@ -119,14 +119,14 @@ def test_what_is_erased_stays_in_no_file(admin, ada, system):
 
 def test_a_file_that_was_written_while_something_was_erased_is_given_up(admin, ada, system, monkeypatch):
     run = start(admin)
-    export = file_run_work.agent_export
+    export = file_runs.agent_export
 
     def erased_meanwhile(**given):
         yield from export(**given)
         fact_erase(fact=ada.facts.get(persona="actor"), by=system, reason="Asked.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(file_run_work, "agent_export", erased_meanwhile)
+        patch.setattr(file_runs, "agent_export", erased_meanwhile)
         work()
     run.refresh_from_db()
     assert run.status == "stopped"
@@ -149,8 +149,8 @@ def test_an_export_is_cancelled_deleted_and_expires(admin, monkeypatch):
     assert runs_expire()
     run.refresh_from_db()
     assert (run.status, file_path(run.pk).exists()) == ("discarded", False)
-    monkeypatch.setattr(file_run_work, "EXPORT_SECONDS", 0.0)
-    monkeypatch.setattr(file_run_work, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(file_runs, "EXPORT_SECONDS", 0.0)
+    monkeypatch.setattr(file_runs, "PROGRESS_SECONDS", 0.0)
     run = exported(admin)
     assert run.status == "failed"
     assert "nous exportagent" in text_of(admin.get(run.get_absolute_url()))

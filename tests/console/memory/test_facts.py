@@ -11,7 +11,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.subjects.edit import subject_alias_add
+from memory.services.subjects.changes import subject_alias_add
 from tests.factories import make_copies, make_review
 from tests.http import browser
 

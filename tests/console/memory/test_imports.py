@@ -16,9 +16,8 @@ from identity.services.agents import agent_create
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, FileRun, ImportedMemory, Job
 from memory.services.erasure import agent_erase
-from memory.transfer import file_run_work, file_runs
-from memory.transfer.file_run_work import run_work
-from memory.transfer.file_runs import file_path, runs_expire
+from memory.transfer import file_runs
+from memory.transfer.file_runs import file_path, run_work, runs_expire
 from nousweb.lib import clock
 from tests.http import browser
 
@@ -194,7 +193,7 @@ def test_an_import_is_stopped_resumed_and_gone_on_with_after_a_kill(admin, monke
 
     with monkeypatch.context() as patch:
         # What was stored is stored, and how far it came is not written any more.
-        patch.setattr(file_run_work, "_update", kill)
+        patch.setattr(file_runs, "_update", kill)
         with pytest.raises(Killed):
             run_work(run.pk)
     assert Event.objects.count() == 8

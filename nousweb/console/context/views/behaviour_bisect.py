@@ -12,8 +12,14 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
-from context.history.behaviour_bisect import BehaviourBisect, Difference, context_bisect, context_bisect_steps
-from context.history.change_events import PROFILE_KIND, Event
+from context.history.behaviour_bisect import (
+    PROFILE_KIND,
+    BehaviourBisect,
+    Difference,
+    Event,
+    context_bisect,
+    context_bisect_steps,
+)
 from context.models import ASSEMBLE, VIEW_RUN
 from context.selectors import run_get
 from identity.models import Agent, ChangeProposal

@@ -36,7 +36,7 @@ from context.expectations.services import (
     result_of,
     state_of,
 )
-from context.history.change_events import IGNORED_KINDS
+from context.history.behaviour_bisect import IGNORED_KINDS
 from context.models import Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona

@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from context.feedback.figure_snapshots import LARGE_MEMORY, snapshot_of, snapshot_put
+from context.feedback.health_score import LARGE_MEMORY, snapshot_of, snapshot_put
 from identity.models import Agent, Persona
 from identity.principal import Principal
-from memory.embedding.thresholds import thresholds_of
+from memory.embedding.protocol import thresholds_of
 from memory.models import (
     EVERYTHING,
     KEYS,

@@ -18,8 +18,14 @@ from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
 from memory.services.reviews.resolve import subjects_tell_apart
 from memory.services.reviews.states import REVIEW
-from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
-from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
+from memory.services.subjects.changes import (
+    subject_alias_add,
+    subject_change_undo,
+    subject_create,
+    subject_edit,
+    subject_merge,
+    subject_split,
+)
 from memory.services.subjects.registry import (
     CHANGE,
     VIEW,

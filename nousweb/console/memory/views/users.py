@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import serves_users
 from memory.services.users import CHANGE, MANAGE, TYPES, agents_of_user, memories_assign, personas_of, user_counts
-from memory.transfer.user_export import user_export
+from memory.transfer.agent_export import user_export
 from nousweb.console.common import FORM, Action, Column, ListPage, Title, agent_page, page_of, refused_on
 from nousweb.lib.constrained_types import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
 from nousweb.lib.errors import NotFound
