@@ -175,7 +175,7 @@ document.addEventListener("keydown", (event) => {
     else if (leaves(declared)) tell("Not done.", `This part of the page is still loading. Press ${key} again when it is there.`);
     else {
       remember(declared);
-      const menu = declared.matches("summary") && declared.closest("details.menu");
+      const menu = declared.matches("summary") && declared.parentElement.parentElement.closest("details.menu");
       if (menu) menu.open = true;
       declared.click();
       // What a key unfolds is for typing, as a rule.
