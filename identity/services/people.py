@@ -15,7 +15,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet
 
 from identity.models import Agent, AgentLimit, Invitation, SignIn
 from identity.principal import Principal
@@ -232,7 +232,7 @@ def sign_in_follow(*, former_key: str, session_key: str) -> None:
     SignIn.objects.filter(session_key=former_key).update(session_key=session_key)
 
 
-def sessions_of(person: User) -> QuerySet[SignIn]:
+def sessions_of(person: User | OuterRef) -> QuerySet[SignIn]:
     """The sessions of a person that still hold, the latest first."""
     held = Session.objects.filter(expire_date__gt=clock.now()).values("session_key")
     return SignIn.objects.filter(person=person, session_key__in=held)

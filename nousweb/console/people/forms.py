@@ -15,8 +15,8 @@ from nousweb.access.roles import ROLE_PERMISSIONS
 ROLE_WORDS = {
     "Viewer": "views everything, and changes nothing",
     "Reviewer": "decides pending items and manages memory",
-    "Administrator": "also creates agents and tokens, and erases data",
-    Invitation.OWNER: "also manages people",
+    "Administrator": "reviews, creates agents and tokens, and erases data",
+    Invitation.OWNER: "may do everything, and manages people",
 }
 """Descriptions of the roles, the weakest first."""
 ROLES = [(role, f"{role}: {ROLE_WORDS[role]}") for role in (*ROLE_PERMISSIONS, Invitation.OWNER)]

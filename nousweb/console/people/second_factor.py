@@ -99,11 +99,12 @@ def person_second_factor_reset(request: HttpRequest, by: Principal, pk: int) -> 
 
 @page(owner_check, methods=FORM)
 def second_factor_requirements(request: HttpRequest, by: Principal) -> HttpResponse:
-    """The roles of which a second factor is required, and the log-in at a provider."""
+    """The roles of which a second factor is required, with those that ?role= suggests, and the log-in at a provider."""
+    roles = [*second_factor_roles(), *request.GET.getlist("role")]
     return form_page(
         request,
         "people/log_in_rules.html",
-        RequirementsForm(request.POST if request.method == "POST" else None, initial={"roles": second_factor_roles()}),
+        RequirementsForm(request.POST if request.method == "POST" else None, initial={"roles": roles}),
         lambda given: second_factor_requirements_set(roles=set(given["roles"]), by=by),
         done="People without a second factor must set one up on the next page that they open.",
         back="second_factor_requirements",

@@ -9,15 +9,19 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.models import User
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import CharField, OuterRef
+from django.db.models.functions import Cast
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from identity.models import Agent, Invitation, MailPreference
+from identity.models import Agent, ApiToken, AuthorFields, Invitation, MailPreference
 from identity.principal import Principal
 from identity.services.accounts import provider_linked
 from identity.services.people import (
@@ -56,6 +60,7 @@ from nousweb.console.common import (
     refused_on,
 )
 from nousweb.console.people.forms import (
+    ROLE_WORDS,
     AcceptForm,
     AgentsForm,
     InvitationForm,
@@ -64,12 +69,13 @@ from nousweb.console.people.forms import (
     OwnPasswordForm,
     RoleForm,
 )
-from nousweb.console.templatetags.parts import badge
+from nousweb.console.templatetags.parts import badge, goto, time_of
 from nousweb.lib.errors import Invalid
 
 INVITATIONS_SHOWN = 50
 FEW = 8
 """Accounts that need no views of a part of them."""
+LOG_IN_RULES = "second_factor_requirements"
 POWERFUL = (Invitation.OWNER, "Administrator")
 """The roles whose accounts should have a second factor even where none is required."""
 PEOPLE = ListExport(
@@ -90,13 +96,29 @@ AGENTS_NAMED = 2
 """Agents that a row names before it counts them."""
 
 
-def _second_factor_badge(person: Any) -> Any:
-    if person.has_second_factor:
-        return badge("On", "ok")
+def _two_lines(first: Any, second: str) -> Any:
+    return format_html('{}<span class="muted row-detail">{}</span>', first, second)
+
+
+def _second_factor_told(person: Any) -> Any:
+    """Whether the account has one, and beside its absence what can be done about it."""
+    if person.has_second_factor or not person.is_active:
+        return badge("On", "ok") if person.has_second_factor else badge("Off")
+    role = role_of(person)
+    state = badge("Off", "warn" if person.needs_second_factor or role in POWERFUL else "neutral")
+    if person.is_oneself:
+        return format_html("{} {}", state, goto("Set up", "second_factor"))
     if person.needs_second_factor:
-        return badge("Off", "warn", title="Required: the next page that they open asks them to set it up")
-    powerful = person.is_active and role_of(person) in POWERFUL
-    return badge("Off", "warn" if powerful else "neutral", title="Owners and administrators should use one" * powerful)
+        return _two_lines(state, "Required at the next page that they open")
+    title = f"Require one of the role {role}"
+    return format_html("{} {}", state, goto("Require", LOG_IN_RULES, query=f"?role={role}", title=title))
+
+
+def _access_told(person: Any) -> Any:
+    """When somebody last logged in, and by what their access goes on: sessions, and tokens that they made."""
+    held = ((len(person.sessions), "session"), (len(person.tokens), "token"))
+    told = ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in held if number)
+    return _two_lines(time_of(person.last_login), told)
 
 
 def _agents_told(person: Any) -> str:
@@ -122,15 +144,15 @@ LIST = ListPage(
             + [("tag", "You")] * person.is_oneself
             + [("neutral", "deactivated")] * (not person.is_active)
         ),
+        detail="email",
         look="strong fact-link",
         initials=True,
     ),
     columns=(
-        Column("E-mail", "email"),
-        Column("Role", role_of),
-        Column("Second factor", _second_factor_badge),
+        Column("Role", lambda person: _two_lines(role_of(person), ROLE_WORDS.get(role_of(person), "sees nothing"))),
         Column("Agents", _agents_told),
-        Column("Last log-in", "last_login", "time"),
+        Column("Second factor", _second_factor_told),
+        Column("Last log-in", _access_told),
         Column("Actions", look="people/_person_actions.html"),
     ),
 )
@@ -156,7 +178,15 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
                 made, secret = invitation_create(role=given["role"], note=given["note"], days=given["days"], by=by)
                 link = request.build_absolute_uri(reverse("invitation", args=[secret]))
                 context, form, status = {"made": made, "link": link}, InvitationForm(), 200
-    accounts = people_with_access().order_by("-is_active", "username")
+    tokens = ApiToken.objects.usable().filter(maker_kind=AuthorFields.Kind.PERSON)
+    accounts = (
+        people_with_access()
+        .annotate(
+            sessions=ArraySubquery(sessions_of(OuterRef("pk")).values("pk")),
+            tokens=ArraySubquery(tokens.filter(maker_id=Cast(OuterRef("pk"), CharField())).values("pk")),
+        )
+        .order_by("-is_active", "username")
+    )
     if export_format(request):
         return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -24,7 +25,8 @@ from identity.services.people import (
     sessions_purge,
     sign_in_record,
 )
-from nousweb.access.log_in import browser_name
+from identity.services.tokens import token_create
+from nousweb.access.log_in import BACKEND, browser_name
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import PASSWORD, make_person
@@ -217,8 +219,24 @@ def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_s
     assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if ">Off</span>" in row[name]]
     assert [name for name in row if "badge-warn" in row[name]] == ["olga", "charlie"]
     assert 'href="/account/second-factor/"' in row["olga"]
+    assert 'href="/people/second-factor/?role=Administrator"' in row["charlie"]
+    rules = markup(browser(owner).get("/people/second-factor/?role=Administrator"))
+    assert re.findall(r'value="(\w+)"[^>]*checked', rules) == ["Administrator"], (
+        "it is ticked, and only saved by the form"
+    )
+    assert "sees nothing" not in page
     assert "#out" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
+
+
+def test_list_of_people_says_by_what_the_access_of_each_goes_on(owner, charlie, ada):
+    for name in ("one", "two"):
+        token_create(agent=ada, persona="actor", name=name, by=Principal.of_user(charlie))
+    Client().force_login(charlie, backend=BACKEND)
+    rows = markup(browser(owner).get("/people/")).partition("<tbody")[2].split("<tr ")
+    (row,) = (one for one in rows if ">charlie</a>" in one)
+    assert "1 session, 2 tokens" in row
+    assert "creates agents and tokens" in row
 
 
 def test_person_enters_a_full_name_and_an_address_which_owners_see_in_the_list(owner, ada):

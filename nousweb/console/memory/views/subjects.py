@@ -115,7 +115,7 @@ agent_subjects = memory_list(
     MemoryList(
         title="Subjects",
         noun="subject",
-        about="The people and things that facts are about.",
+        about="Who and what facts are about. Facts are compared with others about the same subject.",
         empty="A subject is created by the first fact that names it.",
         template="memory/subjects.html",
         numbered=True,
@@ -155,10 +155,10 @@ agent_subjects = memory_list(
             sort=("name",),
         ),
         columns=(
-            Column("Last fact", "newest_fact"),
+            Column("Latest fact", "newest_fact"),
             Column("Kind", look="memory/_subject_kind.html"),
             Column("Facts", "facts", "count", sort=("facts",)),
-            Column("Learned", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
+            Column("Changed", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
         ),
     )
 )
