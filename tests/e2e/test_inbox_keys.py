@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.inbox_items import differences, items_made
 from benchmarks.inbox_keys import WATCH, worked_off
-from identity.models import Agent, ChangeProposal
+from identity.models import Agent, ChangeProposal, ItemAssignment
 from identity.principal import Principal
 from identity.services.proposals import proposal_reject
 from tests.e2e.conftest import press_key
@@ -66,3 +66,22 @@ def test_list_beside_an_item_goes_on_with_the_decisions(
     page.locator("[data-read][data-seen]").wait_for(state="attached")
     press_key(page, "a")
     expect(listed).to_have_text([re.compile("Text of protocols"), re.compile("Tables")])
+
+
+def test_selected_row_is_taken_by_key(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:
+    make_proposal(ada, actor, "values", "Text of values.")
+    make_proposal(ada, actor, "boundaries", "Text of boundaries.")
+    page = log_in(bob)
+    page.goto("/inbox/")
+    rows = page.locator("[data-keyitem]")
+    press_key(page, "j")
+    expect(rows.nth(0).get_by_role("button", name="Assign to me")).to_be_visible()
+    expect(rows.nth(1).get_by_role("button", name="Assign to me")).to_be_hidden()
+    press_key(page, "A")
+    expect(rows.nth(0)).to_contain_text("assigned to bob")
+    assert ItemAssignment.objects.get().person == bob
+    # Of what is ticked, the bar decides who gets it.
+    press_key(page, "j")
+    page.keyboard.press("x")
+    press_key(page, "A")
+    expect(page.get_by_label("Assign to", exact=True)).to_be_focused()
