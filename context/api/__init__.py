@@ -13,17 +13,17 @@ from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS
 from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
-from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
+from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT, LeftOut, Truncation
 from context.engine.context_record import ContextRecord, Stability
 from context.engine.retrieval.censors import effective_triggers
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.fingerprint_stats import SHOWN, FingerprintRow, fingerprints
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from context.selectors import outcomes_view_check, run_called
-from context.services.context import context_assemble, context_outcome, context_respond
+from context.services.context import ItemUse, context_assemble, context_outcome, context_respond
 from identity.selectors import agent_called, caller_of
 from memory.api.censors import CensorSpanOut
-from memory.api.common import AllProjects, IncludedProjects, Severity
+from memory.api.common import AllProjects, IncludedProjects, Severity, agent_arguments
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from nousweb.lib import moment_check
 from nousweb.lib.constrained_types import (
@@ -159,16 +159,14 @@ class BlockOut(Schema):
     changed_by: list[str] = Field(description="Kinds of changes of the feed that may change it, and `request`")
 
 
-class LeftOutOut(Schema):
-    type: str
-    id: str
+class LeftOutOut(Derived, of=LeftOut, fields="type id tokens tokens_left_out"):
     tokens: int = Field(description="Tokens of the whole piece")
     tokens_left_out: int = Field(description="Equal to `tokens` if nothing of the piece was sent")
 
 
-class TruncationOut(Schema):
-    key: str
-    label: str
+class TruncationOut(
+    Derived, of=Truncation, fields="key label tier tokens tokens_whole tokens_left_out items_left_out items"
+):
     tier: int = Field(description="1 always included, 2 session, 3 searched")
     tokens: int = Field(description="Tokens sent, including the heading; 0 if nothing of the section fits")
     tokens_whole: int = Field(description="Tokens of the section with all pieces")
@@ -270,9 +268,7 @@ class ResponseIn(Input):
     censors: CensorMode | None = Field(None, description="off: do not check the answer; by default as the request said")
 
 
-class UseOut(Schema):
-    type: str
-    id: str
+class UseOut(Derived, of=ItemUse, fields="type id overlap referenced"):
     overlap: UnitInterval = Field(description="Confidence that the answer refers to it; 1 for a verbatim repetition")
     referenced: bool = Field(description=f"Whether that is at least {REFERENCED_AT}")
 
@@ -302,8 +298,7 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     The input is checked against the censors: `censors` lists those that it triggers, counted once unless it is a dry
     run or a historical context. The client must stop if `censor_verdict` is `block`.
     """
-    found, by = agent_called(request, agent)
-    record = context_assemble(payload.as_request(), agent=found, by=by)
+    record = context_assemble(payload.as_request(), **agent_arguments(request, agent))
     return raw_json_response(_prompt(record, explain=payload.explain))
 
 

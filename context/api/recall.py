@@ -15,6 +15,7 @@ from context.engine.retrieval.recent_conversations import (
     MAX_RECENT,
     MAX_RECENT_LISTED,
     RECENT_HOURS,
+    RecentConversation,
     recent_conversations,
 )
 from context.models import ContextRun
@@ -28,7 +29,8 @@ from memory.models import ProjectScope, Trust, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.request import SearchRequest
-from memory.selectors.memory_expansion import memory_expand, memory_search
+from memory.search.result import SearchHit
+from memory.selectors.memory_expansion import MemoryDetail, memory_expand, memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib import NotFound, clock
 from nousweb.lib.constrained_types import (
@@ -40,13 +42,16 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
 )
 from nousweb.lib.injection.pieces import scan_cached
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Moment, raw_json_response
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Moment, raw_json_response
 
 
-class RecallItem(Schema):
-    id: str
+class RecallItem(
+    Derived,
+    of=SearchHit,
+    fields="id type content excerpt metadata score cosine lexical persona kind category scope project task user subject"
+    " loop_id tags importance happened_at recorded_at trust",
+):
     type: ItemTypeName
-    content: str
     excerpt: str = Field(
         description="The passage of a long text that is nearest to the question; empty for a short text"
     )
@@ -55,18 +60,8 @@ class RecallItem(Schema):
     cosine: float = Field(description="Cosine by the embedding model; 0 while the item has no vector")
     lexical: float = Field(description="Share of the query's rare words that the item holds, 0 to 1")
     persona: PersonaName
-    kind: str
-    category: str
     scope: ScopeName
-    project: str
-    task: str
-    user: str
-    subject: str
-    loop_id: str
-    tags: list[str]
     importance: UnitInterval
-    happened_at: datetime
-    recorded_at: datetime
     trust: TrustName
 
 
@@ -76,35 +71,25 @@ class RecallOut(Schema):
     degraded: str = Field(description="Why only words were searched; empty otherwise")
 
 
-class RecentItem(Schema):
+class RecentItem(Derived, of=RecentConversation, fields="type id title started_at ended_at project task user"):
     type: Literal["episode", "loop"]
-    id: str
     title: str = Field(description="Title of an episode; the beginning of the summary of a loop")
-    started_at: datetime
     ended_at: datetime | None = Field(description="Last event of a loop; null for an open episode")
-    project: str
-    task: str
-    user: str
 
 
 class RecentOut(Schema):
     items: list[RecentItem] = Field(description="The latest first")
 
 
-class MemoryDetailOut(Schema):
+class MemoryDetailOut(
+    Derived, of=MemoryDetail, fields="type id relation content kind active project task user happened_at metadata"
+):
     type: ItemTypeName
-    id: str
     relation: Literal["", "before", "after", "part", "episode", "source", "replaces", "replaced_by"] = Field(
         description="Relation to the requested memory; empty for that memory itself"
     )
     content: str = Field(description="Complete text")
-    kind: str
     active: bool = Field(description="false if replaced, retired, expired or not yet valid")
-    project: str
-    task: str
-    user: str
-    happened_at: datetime
-    metadata: dict[str, Any]
 
 
 class ExpansionOut(Schema):

@@ -1,7 +1,6 @@
 """The API of an agent's prompt settings, for people only."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -13,13 +12,15 @@ from context.engine.analysis.contested_policy import MAX_CATEGORIES, ContestedOr
 from context.engine.section_budgets import MAX_TOTAL
 from context.services.agent_settings import (
     BUDGETS,
+    AgentSettings,
+    SettingsVersion,
     settings_get,
     settings_history,
     settings_restore,
     settings_update,
 )
 from identity.policy.sections import MAX_REASON_CHARACTERS
-from identity.selectors import agent_called
+from memory.api.common import agent_arguments
 from memory.policy import TRUST_ORDER
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,
@@ -158,10 +159,12 @@ class AutonomyOut(Derived, of=AutonomyIn): ...
 class ConsentRuleOut(Derived, of=ConsentRuleIn): ...
 
 
-class SettingsOut(Schema):
+class SettingsOut(
+    Derived,
+    of=AgentSettings,
+    fields="version budgets stm profile contested attention autonomy consent language time_zone recent serves_users",
+):
     version: int = Field(description="Counts the changes, from 0")
-    budgets: dict[str, int]
-    stm: dict[str, Any]
     profile: str = Field(description="Empty for the default of the agent's kind")
     contested: ContestedOut
     attention: AttentionOut
@@ -169,20 +172,14 @@ class SettingsOut(Schema):
     consent: list[ConsentRuleOut]
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
     time_zone: str = Field(description="Empty for that of the server")
-    recent: RecentMode
-    serves_users: bool
 
     @staticmethod
     def resolve_consent(settings: Any) -> Any:
         return settings.consent.rules
 
 
-class SettingsVersionOut(Schema):
+class SettingsVersionOut(Derived, of=SettingsVersion, fields="settings at author_name reason changed"):
     settings: SettingsOut
-    at: datetime
-    author_name: str
-    reason: str
-    changed: list[str]
 
 
 class SettingsHistoryOut(Schema):
@@ -193,8 +190,7 @@ class SettingsHistoryOut(Schema):
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
     """Budgets, short-term search, profile, contested facts, attention budget, autonomy, consent policy, language, time
     zone and recent conversations of the agent, and their version."""
-    found, by = agent_called(request, agent)
-    return settings_get(agent=found, by=by)
+    return settings_get(**agent_arguments(request, agent))
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -208,21 +204,18 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 @router.put("/settings", response={200: SettingsOut, **CHANGE_REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
-    found, by = agent_called(request, agent)
     given = payload.dict()
     given |= {name: check(given[name]) for name, check in CHECKS.items() if given[name] is not None}
-    return settings_update(agent=found, by=by, **given)
+    return settings_update(**agent_arguments(request, agent), **given)
 
 
 @router.get("/settings/history", response={200: SettingsHistoryOut, **REFUSALS}, summary="Their versions (people)")
 def settings_history_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
     """Changes of the settings with author and time, and the settings from then on."""
-    found, by = agent_called(request, agent)
-    return {"items": settings_history(agent=found, by=by)}
+    return {"items": settings_history(**agent_arguments(request, agent))}
 
 
 @router.post("/settings/restore", response={200: SettingsOut, **REFUSALS}, summary="Restore a version (people)")
 def settings_restore_post(request: HttpRequest, payload: RestoreIn, agent: AgentSlug = "") -> Any:
     """Restore the settings of an earlier version as a new version."""
-    found, by = agent_called(request, agent)
-    return settings_restore(agent=found, version=payload.version, reason=payload.reason, by=by)
+    return settings_restore(**agent_arguments(request, agent), version=payload.version, reason=payload.reason)

@@ -12,6 +12,7 @@ from context.api import ContextIn
 from context.expectations import policy
 from context.expectations.policy import ADD, CHANGE
 from context.expectations.services import (
+    ExpectationTotals,
     expectation_create,
     expectation_get,
     expectation_restore,
@@ -138,13 +139,11 @@ class RunIn(Input):
     persona: PersonaName | None = Field(None, description="Only expectations of this persona")
 
 
-class ExpectationRunOut(Schema):
+class ExpectationRunOut(Derived, of=ExpectationTotals, fields="state total passed failed errors items"):
     state: Literal["passed", "failed", "error"] = Field(
         description="passed only if there is at least one and each was checked and passed"
     )
     total: int
-    passed: int
-    failed: int
     errors: int = Field(description="Number that could not run")
     items: list[ExpectationOut]
 

@@ -14,8 +14,9 @@ from memory.api.common import (
     Remark,
     Severity,
     TrustName,
-    caller,
-    list_page,
+    agent_arguments,
+    memory_arguments,
+    memory_page,
     memory_row,
 )
 from memory.models import Censor
@@ -110,8 +111,7 @@ router = Router()
 @router.post("/censors", response={201: CensorOut, **CHANGE_REFUSALS}, summary="Make a censor")
 def censors_post(request: HttpRequest, payload: CensorIn, agent: AgentSlug = "") -> Any:
     """A pattern or a meaning that texts are checked against. Tokens can make warnings and blocks, but no absolutes."""
-    found, by, _ = caller(request, agent, "memory.add_censor")
-    return Status(201, censor_create(agent=found, by=by, **payload.dict()))
+    return Status(201, censor_create(**agent_arguments(request, agent, "memory.add_censor"), **payload.dict()))
 
 
 @router.get("/censors", response={200: page_of(CensorOut), **REFUSALS}, summary="List censors")
@@ -126,9 +126,18 @@ def censors_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Censors of the token's persona, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_censor")
-    censors = CensorFilter.narrow(memory.censors, q=q, severity=severity, domain=domain, state=state)
-    return list_page(censors, moment="created_at", limit=limit, cursor=cursor)
+    return memory_page(
+        request,
+        agent,
+        Censor,
+        CensorFilter,
+        limit=limit,
+        cursor=cursor,
+        q=q,
+        severity=severity,
+        domain=domain,
+        state=state,
+    )
 
 
 @router.post("/censors/check", response={200: CensorCheckOut, **REFUSALS}, summary="Check a text against the censors")
@@ -137,8 +146,12 @@ def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: AgentSlug
 
     A censor made by people that cannot be checked blocks the text, and `reason` names it.
     """
-    found, by, _ = caller(request, agent, "memory.view_censor" if payload.dry else "memory.trigger_censor")
-    outcome, censors = censor_check(text=payload.text, agent=found, by=by, count=not payload.dry, domain=payload.domain)
+    outcome, censors = censor_check(
+        text=payload.text,
+        **agent_arguments(request, agent, "memory.view_censor" if payload.dry else "memory.trigger_censor"),
+        count=not payload.dry,
+        domain=payload.domain,
+    )
     return {
         "verdict": outcome.verdict,
         "reason": outcome.unverified_reason,
@@ -178,8 +191,9 @@ def censor_get(request: HttpRequest, censor_id: UUID, agent: AgentSlug = "") -> 
 @router.patch("/censors/{censor_id}", response={200: CensorOut, **CHANGE_REFUSALS}, summary="Change a censor (people)")
 def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, agent: AgentSlug = "") -> Any:
     """Change its pattern, severity or thresholds, retire it (`active`: false) or restore it."""
-    censor, by = memory_row(request, agent, "change", Censor, censor_id)
-    return censor_update(censor=censor, by=by, **payload.dict(exclude_unset=True))
+    return censor_update(
+        **memory_arguments(request, agent, "change", Censor, censor_id), **payload.dict(exclude_unset=True)
+    )
 
 
 @router.post(
@@ -191,5 +205,6 @@ def censor_false_positive_post(
     request: HttpRequest, censor_id: UUID, payload: CensorFalsePositiveIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Record a false positive, with its reason in the audit trail; only for people."""
-    censor, by = memory_row(request, agent, "change", Censor, censor_id)
-    return censor_false_positive(censor=censor, by=by, message=payload.message if payload else "")
+    return censor_false_positive(
+        **memory_arguments(request, agent, "change", Censor, censor_id), message=payload.message if payload else ""
+    )

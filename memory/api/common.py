@@ -21,6 +21,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TTL_SECONDS,
 )
+from memory.selectors.filters import MemoryFilter
 from nousweb.lib import existing
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, UserKey, entry, text
 from nousweb.lib.keyset_page import keyset_page
@@ -33,6 +34,12 @@ def caller(request: HttpRequest, slug: str, permission: str) -> tuple[Agent, Pri
     """The agent that a call is about, who calls, and the memory that this caller may read; the right is checked."""
     agent, by = agent_called(request, slug, permission)
     return agent, by, memory_of(agent, by, include_quarantined=True)
+
+
+def agent_arguments(request: HttpRequest, slug: str, *permission: str) -> dict[str, Any]:
+    """The agent that a call is about and who calls, as services take them; the right is checked."""
+    agent, by = agent_called(request, slug, *permission)
+    return {"agent": agent, "by": by}
 
 
 def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
@@ -49,12 +56,34 @@ def memory_row(request: HttpRequest, slug: str, action: str, model: type[Row], k
     return row_of(memory.rows(model).select_related("agent"), key, str(model._meta.verbose_name)), by
 
 
+def memory_arguments(request: HttpRequest, slug: str, action: str, model: type[Model], key: object) -> dict[str, Any]:
+    """What `memory_row` finds, as the services that change a memory of this type take it."""
+    row, by = memory_row(request, slug, action, model, key)
+    return {str(model._meta.model_name): row, "by": by}
+
+
 def list_page(
     rows: QuerySet[Row], *, moment: str, limit: int, cursor: str, latest_first: bool = True, key: str = "id"
 ) -> dict[str, Any]:
     """One keyset page as the API answers it. Raises Invalid for a foreign cursor."""
     page = keyset_page(rows, moment=moment, size=limit, after=cursor, latest_first=latest_first, key=key)
     return {"items": page.rows, "next": page.next or None}
+
+
+def memory_page(
+    request: HttpRequest,
+    slug: str,
+    model: type[Model],
+    filters: type[MemoryFilter],
+    *,
+    limit: int,
+    cursor: str,
+    moment: str = "created_at",
+    **values: Any,
+) -> dict[str, Any]:
+    """A page of the memories of one type that the caller may read, narrowed by these values of `filters`."""
+    _, _, memory = caller(request, slug, f"memory.view_{model._meta.model_name}")
+    return list_page(filters.narrow(memory.rows(model), **values), moment=moment, limit=limit, cursor=cursor)
 
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]

@@ -20,7 +20,8 @@ from memory.api.common import (
     RequiredContent,
     Stakes,
     caller,
-    list_page,
+    memory_arguments,
+    memory_page,
     memory_row,
 )
 from memory.models import Decision
@@ -115,9 +116,13 @@ def decisions_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Decisions of the token's persona, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_decision")
-    decisions = DecisionFilter.narrow(
-        memory.decisions,
+    return memory_page(
+        request,
+        agent,
+        Decision,
+        DecisionFilter,
+        limit=limit,
+        cursor=cursor,
         q=q,
         outcome=outcome,
         stakes=stakes,
@@ -129,7 +134,6 @@ def decisions_get(
         trust=trust,
         review="open" if unreviewed else "all",
     )
-    return list_page(decisions, moment="created_at", limit=limit, cursor=cursor)
 
 
 @router.get("/decisions/{decision_id}", response={200: DecisionOut, **REFUSALS}, summary="One decision")
@@ -145,8 +149,7 @@ def decision_review_post(
     request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: AgentSlug = ""
 ) -> Any:
     """Record the outcome; a decision may be reviewed again, and the audit trail keeps each review."""
-    decision, by = memory_row(request, agent, "change", Decision, decision_id)
-    return decision_review(decision=decision, by=by, **payload.dict())
+    return decision_review(**memory_arguments(request, agent, "change", Decision, decision_id), **payload.dict())
 
 
 @router.patch(
@@ -154,5 +157,6 @@ def decision_review_post(
 )
 def decision_patch(request: HttpRequest, decision_id: UUID, payload: DecisionPatch, agent: AgentSlug = "") -> Any:
     """Change category, tags, scope or importance, or whether search shows it."""
-    decision, by = memory_row(request, agent, "change", Decision, decision_id)
-    return decision_update(decision=decision, by=by, **payload.dict(exclude_unset=True))
+    return decision_update(
+        **memory_arguments(request, agent, "change", Decision, decision_id), **payload.dict(exclude_unset=True)
+    )

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
+from identity.selectors import agent_called
 from memory.api.common import (
     AnyTrust,
     ExpiryIn,
@@ -16,8 +17,10 @@ from memory.api.common import (
     MemoryOut,
     ReasonIn,
     SourcedIn,
+    agent_arguments,
     caller,
     list_page,
+    memory_arguments,
     memory_row,
     row_of,
 )
@@ -164,8 +167,7 @@ def documents_put(request: HttpRequest, payload: DocumentIn, agent: AgentSlug = 
 
     The same value again changes nothing; the same request again with `base_version` gets the first response.
     """
-    found, by, _ = caller(request, agent, "memory.add_document")
-    return document_put(agent=found, by=by, **payload.dict())
+    return document_put(**agent_arguments(request, agent, "memory.add_document"), **payload.dict())
 
 
 @router.get("/documents", response={200: page_of(DocumentOut), **REFUSALS}, summary="List documents")
@@ -212,8 +214,8 @@ def document_item_get(
     user: ReadingUser = "",
 ) -> Any:
     """The value under a key of the caller's own persona. Answers 404 if there is none or it was retired."""
-    found, by, _ = caller(request, agent, "memory.view_document")
-    return DocumentStore(found, by, project, task, user).at(namespace_check(namespace), document_key_check(key))
+    store = DocumentStore(*agent_called(request, agent, "memory.view_document"), project, task, user)
+    return store.at(namespace_check(namespace), document_key_check(key))
 
 
 @router.delete(
@@ -233,10 +235,9 @@ def document_item_delete(
 
     The same request again with `base_version` gets the first response.
     """
-    found, by, _ = caller(request, agent, "memory.add_document")
-    store = DocumentStore(found, by, project, task, user)
+    store = DocumentStore(*agent_called(request, agent, "memory.add_document"), project, task, user)
     document = store.at(namespace_check(namespace), document_key_check(key), retired_version=base_version)
-    return document_retire(document=document, by=by, base_version=base_version)
+    return document_retire(document=document, by=store.by, base_version=base_version)
 
 
 class RefreshIn(Input):
@@ -255,14 +256,13 @@ def documents_refresh_post(request: HttpRequest, payload: RefreshIn, agent: Agen
 
     An end that would move by less than a tenth of it stays, and so does that of documents that people decided.
     """
-    found, by, _ = caller(request, agent, "memory.add_document")
-    return {"refreshed": documents_refresh(agent=found, ids=payload.ids, by=by)}
+    return {"refreshed": documents_refresh(**agent_arguments(request, agent, "memory.add_document"), ids=payload.ids)}
 
 
 @router.post("/documents/search", response={200: DocumentSearchOut, **REFUSALS}, summary="Search documents")
 def documents_search(request: HttpRequest, payload: DocumentSearchIn, agent: AgentSlug = "") -> Any:
     """Documents of the caller's own persona below a namespace: the latest, or for a query the most relevant."""
-    found, by, _ = caller(request, agent, "memory.view_document")
+    found, by = agent_called(request, agent, "memory.view_document")
     by.require("memory.view_searchitem", found)
     items = DocumentStore(found, by, payload.project, payload.task, payload.user).search(
         prefix=payload.namespace,
@@ -290,8 +290,7 @@ def document_namespaces_get(
     offset: int = Query(0, ge=0, le=100_000),
 ) -> Any:
     """The namespaces in which there are documents of the caller's own persona, each once, in order."""
-    found, by, _ = caller(request, agent, "memory.view_document")
-    store = DocumentStore(found, by, project, task, user)
+    store = DocumentStore(*agent_called(request, agent, "memory.view_document"), project, task, user)
     return {"items": store.namespaces(prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset)}
 
 
@@ -323,8 +322,9 @@ def document_restore_post(
     request: HttpRequest, document_id: UUID, payload: ReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Restores the value of an earlier or retired version as a new version. People only."""
-    document, by = memory_row(request, agent, "change", Document, document_id)
-    return document_restore(document=document, by=by, reason=payload.reason if payload else "")
+    return document_restore(
+        **memory_arguments(request, agent, "change", Document, document_id), reason=payload.reason if payload else ""
+    )
 
 
 @router.post(
@@ -334,8 +334,7 @@ def document_restore_post(
 )
 def document_release_post(request: HttpRequest, document_id: UUID, agent: AgentSlug = "") -> Any:
     """Lets the agent change values that people wrote, restored or retired under this key. People only."""
-    document, by = memory_row(request, agent, "change", Document, document_id)
-    return document_release(document=document, by=by)
+    return document_release(**memory_arguments(request, agent, "change", Document, document_id))
 
 
 @router.post(
@@ -345,5 +344,4 @@ def document_release_post(request: HttpRequest, document_id: UUID, agent: AgentS
 )
 def document_expiry_post(request: HttpRequest, document_id: UUID, payload: ExpirySetIn, agent: AgentSlug = "") -> Any:
     """Let the active version expire at another time, or never; its value stays."""
-    document, by = memory_row(request, agent, "add", Document, document_id)
-    return document_expiry_set(document=document, by=by, **payload.dict())
+    return document_expiry_set(**memory_arguments(request, agent, "add", Document, document_id), **payload.dict())

@@ -17,9 +17,11 @@ from memory.api.common import (
     MemoryOut,
     OriginIn,
     RemarkEntry,
+    agent_arguments,
     caller,
     list_page,
-    memory_row,
+    memory_arguments,
+    memory_page,
     row_of,
 )
 from memory.api.events import Id
@@ -112,8 +114,7 @@ router = Router()
 @router.post("/episodes", response={201: EpisodeOut, **REFUSALS}, summary="Open an episode")
 def episodes_post(request: HttpRequest, payload: EpisodeIn, agent: AgentSlug = "") -> Any:
     """Open an episode, from logged events added later or from free text (`detail`). Refuses a start in the future."""
-    found, by, _ = caller(request, agent, "memory.add_episode")
-    return Status(201, episode_open(agent=found, by=by, **payload.dict()))
+    return Status(201, episode_open(**agent_arguments(request, agent, "memory.add_episode"), **payload.dict()))
 
 
 @router.get("/episodes", response={200: page_of(EpisodeOut), **REFUSALS}, summary="List episodes")
@@ -132,11 +133,23 @@ def episodes_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Episodes of the token's persona, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_episode")
-    episodes = EpisodeFilter.narrow(
-        memory.episodes, q=q, state=state, outcome=outcome, tag=tag, project=project, task=task, user=user, trust=trust
+    return memory_page(
+        request,
+        agent,
+        Episode,
+        EpisodeFilter,
+        limit=limit,
+        cursor=cursor,
+        moment="started_at",
+        q=q,
+        state=state,
+        outcome=outcome,
+        tag=tag,
+        project=project,
+        task=task,
+        user=user,
+        trust=trust,
     )
-    return list_page(episodes, moment="started_at", limit=limit, cursor=cursor)
 
 
 @router.get(
@@ -162,8 +175,7 @@ def episode_get(
 )
 def episode_events_post(request: HttpRequest, episode_id: UUID, payload: EpisodeAppendIn, agent: AgentSlug = "") -> Any:
     """Add events of the same memory, or free text, to an open episode; an event is in it once."""
-    episode, by = memory_row(request, agent, "change", Episode, episode_id)
-    return episode_append(episode=episode, by=by, **payload.dict())
+    return episode_append(**memory_arguments(request, agent, "change", Episode, episode_id), **payload.dict())
 
 
 @router.post("/episodes/{episode_id}/close", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Close an episode")
@@ -171,12 +183,15 @@ def episode_close_post(
     request: HttpRequest, episode_id: UUID, payload: EpisodeCloseIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Close an episode with its outcome; it stays in search."""
-    episode, by = memory_row(request, agent, "change", Episode, episode_id)
-    return episode_close(episode=episode, by=by, **(payload.dict(exclude_unset=True) if payload else {}))
+    return episode_close(
+        **memory_arguments(request, agent, "change", Episode, episode_id),
+        **(payload.dict(exclude_unset=True) if payload else {}),
+    )
 
 
 @router.patch("/episodes/{episode_id}", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Describe an episode")
 def episode_patch(request: HttpRequest, episode_id: UUID, payload: EpisodePatch, agent: AgentSlug = "") -> Any:
     """Change title, summary, tags or importance, or whether search shows it."""
-    episode, by = memory_row(request, agent, "change", Episode, episode_id)
-    return episode_update(episode=episode, by=by, **payload.dict(exclude_unset=True))
+    return episode_update(
+        **memory_arguments(request, agent, "change", Episode, episode_id), **payload.dict(exclude_unset=True)
+    )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_called
-from memory.api.common import ORIGIN, AnyPersona, AnyTrust, Quarantined, TrustName, list_page, row_of
+from memory.api.common import ORIGIN, AnyPersona, AnyTrust, Quarantined, TrustName, agent_arguments, list_page, row_of
 from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENTS_PER_CALL,
@@ -137,8 +137,7 @@ def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") 
 
     For an event whose `key` is already in the log, the existing event is returned.
     """
-    found, by = agent_called(request, agent)
-    recorded = events_record(agent=found, events=[dict(event) for event in payload.events], by=by)
+    recorded = events_record(**agent_arguments(request, agent), events=[dict(event) for event in payload.events])
     return Status(
         201,
         {

@@ -21,8 +21,10 @@ from memory.api.common import (
     Remark,
     RequiredContent,
     SourcedIn,
+    agent_arguments,
     caller,
     list_page,
+    memory_arguments,
     memory_row,
     row_of,
 )
@@ -172,8 +174,7 @@ def facts_post(request: HttpRequest, payload: FactIn, agent: AgentSlug = "") -> 
 
     A possible duplicate or contradiction is stored with a review for people or the judge.
     """
-    found, by, _ = caller(request, agent, "memory.add_fact")
-    return Status(201, fact_learn(agent=found, by=by, **payload.dict()))
+    return Status(201, fact_learn(**agent_arguments(request, agent, "memory.add_fact"), **payload.dict()))
 
 
 @router.get("/facts", response={200: page_of(FactOut), **REFUSALS}, summary="List facts")
@@ -259,8 +260,9 @@ def fact_confirm_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Count another confirmation of the fact."""
-    fact, by = memory_row(request, agent, "add", Fact, fact_id)
-    return fact_confirm(fact=fact, by=by, reason=payload.reason if payload else "")
+    return fact_confirm(
+        **memory_arguments(request, agent, "add", Fact, fact_id), reason=payload.reason if payload else ""
+    )
 
 
 @router.post(
@@ -289,8 +291,9 @@ def fact_invalidate_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Invalidate a fact that was never true: unlike a superseded one, it is removed from the valid past too."""
-    fact, by = memory_row(request, agent, "change", Fact, fact_id)
-    return fact_invalidate(fact=fact, by=by, reason=payload.reason if payload else "")
+    return fact_invalidate(
+        **memory_arguments(request, agent, "change", Fact, fact_id), reason=payload.reason if payload else ""
+    )
 
 
 @router.post(
@@ -300,15 +303,15 @@ def fact_restore_post(
     request: HttpRequest, fact_id: UUID, payload: FactRestoreIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Make a retired fact active again as it was, as a new change of its history."""
-    fact, by = memory_row(request, agent, "change", Fact, fact_id)
-    return fact_restore(fact=fact, by=by, **(payload.dict() if payload else {}))
+    return fact_restore(
+        **memory_arguments(request, agent, "change", Fact, fact_id), **(payload.dict() if payload else {})
+    )
 
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
 def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: AgentSlug = "") -> Any:
     """Change tags, importance, category, scope or keys; the text of a fact is never edited."""
-    fact, by = memory_row(request, agent, "change", Fact, fact_id)
-    return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))
+    return fact_edit(**memory_arguments(request, agent, "change", Fact, fact_id), **payload.dict(exclude_unset=True))
 
 
 @router.post(
@@ -316,5 +319,4 @@ def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: A
 )
 def fact_expiry_post(request: HttpRequest, fact_id: UUID, payload: ExpirySetIn, agent: AgentSlug = "") -> Any:
     """Let a fact expire at another time, or never. A token may do so with facts that it may replace."""
-    fact, by = memory_row(request, agent, "add", Fact, fact_id)
-    return fact_expiry_set(fact=fact, by=by, **payload.dict())
+    return fact_expiry_set(**memory_arguments(request, agent, "add", Fact, fact_id), **payload.dict())

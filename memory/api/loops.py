@@ -9,7 +9,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from identity.selectors import agent_called
-from memory.api.common import INCLUDE_PROJECT, AllProjects, AnyPersona, list_page
+from memory.api.common import INCLUDE_PROJECT, AllProjects, AnyPersona, agent_arguments, list_page
 from memory.api.events import EventOut, Id, personas_narrow
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
@@ -104,9 +104,8 @@ def loops_get(
 @router.post("/loops/{path:loop_id}/close", response={200: LoopOut, **REFUSALS}, summary="Close a loop")
 def loop_close_post(request: HttpRequest, loop_id: str, agent: AgentSlug = "") -> Any:
     """Close a loop. Its summary is created afterwards, and also covers events that arrive later."""
-    found, by = agent_called(request, agent)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
-    return loop_close(agent=found, loop_id=loop_id, by=by)
+    return loop_close(**agent_arguments(request, agent), loop_id=loop_id)
 
 
 @router.get("/loops/{path:loop_id}", response={200: LoopWithEvents, **REFUSALS}, summary="One loop")

@@ -15,8 +15,9 @@ from memory.api.common import (
     MemoryPatch,
     Remark,
     RemarkEntry,
-    caller,
-    list_page,
+    agent_arguments,
+    memory_arguments,
+    memory_page,
     memory_row,
 )
 from memory.models import Procedure
@@ -75,8 +76,7 @@ router = Router()
 @router.post("/procedures", response={201: ProcedureOut, **REFUSALS}, summary="Write down a procedure")
 def procedures_post(request: HttpRequest, payload: ProcedureIn, agent: AgentSlug = "") -> Any:
     """Store the steps of a procedure, so that search finds them. A name need not be unique."""
-    found, by, _ = caller(request, agent, "memory.add_procedure")
-    return Status(201, procedure_create(agent=found, by=by, **payload.dict()))
+    return Status(201, procedure_create(**agent_arguments(request, agent, "memory.add_procedure"), **payload.dict()))
 
 
 @router.get("/procedures", response={200: page_of(ProcedureOut), **REFUSALS}, summary="List procedures")
@@ -96,9 +96,13 @@ def procedures_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Procedures of the token's persona, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_procedure")
-    procedures = ProcedureFilter.narrow(
-        memory.procedures,
+    return memory_page(
+        request,
+        agent,
+        Procedure,
+        ProcedureFilter,
+        limit=limit,
+        cursor=cursor,
         q=q,
         domain=domain,
         tag=tag,
@@ -109,7 +113,6 @@ def procedures_get(
         min_effectiveness=min_effectiveness,
         state=state,
     )
-    return list_page(procedures, moment="created_at", limit=limit, cursor=cursor)
 
 
 @router.get("/procedures/{procedure_id}", response={200: ProcedureOut, **REFUSALS}, summary="One procedure")
@@ -124,8 +127,9 @@ def procedure_get(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "
 def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: ProcedurePatch, agent: AgentSlug = "") -> Any:
     """Change its text, its metadata, or whether search shows it. Only people can change a procedure that
     people wrote or changed: a token gets 409."""
-    procedure, by = memory_row(request, agent, "change", Procedure, procedure_id)
-    return procedure_update(procedure=procedure, by=by, **payload.dict(exclude_unset=True))
+    return procedure_update(
+        **memory_arguments(request, agent, "change", Procedure, procedure_id), **payload.dict(exclude_unset=True)
+    )
 
 
 @router.post(
@@ -133,8 +137,7 @@ def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: Procedure
 )
 def procedure_activate_post(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "") -> Any:
     """Count a use of the procedure. Its outcome is reported with `/report`. Answers 409 if it is not in use."""
-    procedure, by = memory_row(request, agent, "change", Procedure, procedure_id)
-    return procedure_activate(procedure=procedure, by=by)
+    return procedure_activate(**memory_arguments(request, agent, "change", Procedure, procedure_id))
 
 
 @router.post(
@@ -146,5 +149,4 @@ def procedure_report_post(
     request: HttpRequest, procedure_id: UUID, payload: ProcedureReportIn, agent: AgentSlug = ""
 ) -> Any:
     """Count a success or a failure for its effectiveness. Answers 409 if the procedure is not in use."""
-    procedure, by = memory_row(request, agent, "change", Procedure, procedure_id)
-    return procedure_report(procedure=procedure, by=by, **payload.dict())
+    return procedure_report(**memory_arguments(request, agent, "change", Procedure, procedure_id), **payload.dict())

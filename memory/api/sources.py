@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
 
-from memory.api.common import SourceRefIn, caller
+from memory.api.common import SourceRefIn, agent_arguments
 from memory.services.sources import source_report
 from nousweb.lib.constrained_types import (
     AgentSlug,
@@ -39,5 +39,4 @@ def sources_post(request: HttpRequest, payload: SourceReportIn, agent: AgentSlug
 
     A reading that is older than the last one changes nothing.
     """
-    found, by, _ = caller(request, agent, "memory.add_fact")
-    return source_report(agent=found, by=by, **payload.dict())
+    return source_report(**agent_arguments(request, agent, "memory.add_fact"), **payload.dict())

@@ -9,6 +9,7 @@ from pydantic import Field
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_called, caller_of
+from memory.api.common import agent_arguments
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.erasure import user_erase
 from memory.services.users import MANAGE, agents_of_user, memories_assign, personas_of, user_counts
@@ -86,8 +87,7 @@ def users_export_get(request: HttpRequest, user: UserKey = Query(min_length=1), 
 def users_assign_post(request: HttpRequest, payload: AssignIn, agent: AgentSlug = "") -> Any:
     """Assigns memories that are nobody's, from before the agent served many users, to a user or to everybody. People
     only."""
-    found, by = agent_called(request, agent)
-    return {"assigned": memories_assign(agent=found, by=by, **payload.dict())}
+    return {"assigned": memories_assign(**agent_arguments(request, agent), **payload.dict())}
 
 
 @router.post("/users/erase", response={200: ErasureOut, **REFUSALS}, summary="Erase everything of a user")

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from memory.api.common import Remark, RequiredRemark, caller
+from memory.api.common import Remark, RequiredRemark, agent_arguments, caller
 from memory.models import (
     ProjectScope,
     WorkingMemory,
@@ -124,25 +124,21 @@ def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "", us
 @router.put("/working/{session_id}", response={200: WorkingSetOut, **REFUSALS}, summary="Set task, frame and capacity")
 def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent: AgentSlug = "") -> Any:
     """Creates the session's working memory if there is none; items and threads stay, as far as they fit."""
-    found, by, _ = caller(request, agent, CHANGE)
-    noted = working_set(agent=found, session_id=session_id, by=by, **payload.dict())
-    return {"working": noted.working, "evicted": noted.evicted}
+    return working_set(**agent_arguments(request, agent, CHANGE), session_id=session_id, **payload.dict())
 
 
 @router.delete("/working/{session_id}", response={204: None, **REFUSALS}, summary="Empty a session's mind")
 def working_delete(request: HttpRequest, session_id: str, agent: AgentSlug = "", user: UserKey = "") -> Any:
     """Clears a session's task, frame, items and threads; its capacity stays. Answers 404 if there are none."""
-    found, by, _ = caller(request, agent, CHANGE)
-    working_clear(agent=found, session_id=session_id, by=by, user=user)
+    working_clear(**agent_arguments(request, agent, CHANGE), session_id=session_id, user=user)
     return Status(204, None)
 
 
 @router.post("/working/{session_id}/items", response={201: WorkingItemOut, **REFUSALS}, summary="Take in mind")
 def working_items_post(request: HttpRequest, session_id: str, payload: WorkingItemIn, agent: AgentSlug = "") -> Any:
     """Beyond the capacity the least relevant item is removed; of equally relevant items the oldest."""
-    found, by, _ = caller(request, agent, CHANGE)
-    noted = working_item_add(agent=found, session_id=session_id, by=by, **payload.dict())
-    return Status(201, {"item": noted.item, "evicted": noted.evicted})
+    added = working_item_add(**agent_arguments(request, agent, CHANGE), session_id=session_id, **payload.dict())
+    return Status(201, added)
 
 
 @router.delete("/working/{session_id}/items/{item_id}", response={204: None, **REFUSALS}, summary="Let go")
@@ -150,8 +146,7 @@ def working_item_delete(
     request: HttpRequest, session_id: str, item_id: str, agent: AgentSlug = "", user: UserKey = ""
 ) -> Any:
     """Remove one item from the session's working memory. Answers 404 when it holds no such item."""
-    found, by, _ = caller(request, agent, CHANGE)
-    working_item_remove(agent=found, session_id=session_id, item_id=item_id, by=by, user=user)
+    working_item_remove(**agent_arguments(request, agent, CHANGE), session_id=session_id, item_id=item_id, user=user)
     return Status(204, None)
 
 
@@ -160,8 +155,7 @@ def working_item_delete(
 )
 def working_threads_post(request: HttpRequest, session_id: str, payload: WorkingThreadIn, agent: AgentSlug = "") -> Any:
     """Record an open thread, such as a question to return to. Answers 409 when 50 are open already."""
-    found, by, _ = caller(request, agent, CHANGE)
-    _, thread = working_thread_open(agent=found, session_id=session_id, by=by, **payload.dict())
+    _, thread = working_thread_open(**agent_arguments(request, agent, CHANGE), session_id=session_id, **payload.dict())
     return Status(201, {"thread": thread})
 
 
@@ -170,6 +164,7 @@ def working_thread_delete(
     request: HttpRequest, session_id: str, thread_id: str, agent: AgentSlug = "", user: UserKey = ""
 ) -> Any:
     """Remove a thread that is finished. Answers 404 when it is not open."""
-    found, by, _ = caller(request, agent, CHANGE)
-    working_thread_close(agent=found, session_id=session_id, thread_id=thread_id, by=by, user=user)
+    working_thread_close(
+        **agent_arguments(request, agent, CHANGE), session_id=session_id, thread_id=thread_id, user=user
+    )
     return Status(204, None)
