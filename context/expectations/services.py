@@ -339,8 +339,7 @@ def _activate(expectation: Expectation, by: Principal, *, active: bool, action: 
     if row.active == active:
         return row
     reason = text_check("reason", reason, policy.MAX_REASON_CHARACTERS)
-    row.active, row.updated_at = active, clock.now()
-    row.save(update_fields=["active", "updated_at"])
+    row.put(active=active, updated_at=clock.now())
     ExpectationResult.objects.filter(expectation=row, is_current=True).update(is_current=False)
     _record(row, by, action, before={"active": not active}, after={"active": active}, message=reason)
     return row

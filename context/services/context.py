@@ -199,8 +199,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     before = run.outcome
     if (before, run.outcome_note) == (outcome, note.strip()):
         return run
-    run.outcome, run.outcome_note = outcome, note.strip()
-    run.save(update_fields=["outcome", "outcome_note"])
+    run.put(outcome=outcome, outcome_note=note.strip())
     audit_record(
         by=by,
         action="context.outcome",

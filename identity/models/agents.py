@@ -88,6 +88,12 @@ class AgentRow(models.Model):
     def _do_update(self, base_qs: Any, *args: Any, **kwargs: Any) -> Any:
         return super()._do_update(_of_agent(self, base_qs), *args, **kwargs)
 
+    def put(self, **values: Any) -> None:
+        """Give these fields these values, and store them alone."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.save(update_fields=[*values])
+
     def refresh_from_db(self, using: str | None = None, fields: Any = None, from_queryset: Any = None) -> None:
         """Read the row again, as Django does."""
         rows = type(self)._base_manager.db_manager(using) if from_queryset is None else from_queryset

@@ -141,8 +141,7 @@ def censor_update(
         },
     )
     if by.is_person and active is not False and not censor.binding:
-        censor.endorsed = True
-        censor.save(update_fields=["endorsed"])
+        censor.put(endorsed=True)
     if after:
         action = {False: "censor.retire", True: "censor.revive"}.get(after.get("active"), "censor.update")  # type: ignore[arg-type]
         audit_record(

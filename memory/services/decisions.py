@@ -69,10 +69,8 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
         "outcome_note": decision.outcome_note,
         "reviewed_by": decision.reviewed_by,
     }
-    decision.outcome, decision.outcome_note = outcome, note
-    decision.reviewed_by, decision.reviewed_at = by.name, clock.now()
-    decision.updated_at = decision.reviewed_at
-    decision.save(update_fields=["outcome", "outcome_note", "reviewed_by", "reviewed_at", "updated_at"])
+    now = clock.now()
+    decision.put(outcome=outcome, outcome_note=note, reviewed_by=by.name, reviewed_at=now, updated_at=now)
     memory_endorse(decision, by)
     after = {"outcome": outcome, "outcome_note": note, "reviewed_by": by.name}
     memory_stored(decision, by, "decision.review", before=before, after=after)

@@ -178,10 +178,9 @@ def document_retire(
         raise Conflict("This version is not active: there is nothing to retire.")
     _base_check(document, base_version)
     human_author_check(document, by)
-    document.active, document.retired_at, document.retired_by = False, _moment(document), by.name
-    document.updated_at = document.retired_at
-    document.endorsed = document.endorsed or by.is_person
-    document.save(update_fields=["active", "retired_at", "retired_by", "updated_at", "endorsed"])
+    now = _moment(document)
+    endorsed = document.endorsed or by.is_person
+    document.put(active=False, retired_at=now, retired_by=by.name, updated_at=now, endorsed=endorsed)
     memory_index(document)
     audit_record(
         by=by,
@@ -203,8 +202,7 @@ def document_release(*, document: Document, by: Principal) -> Document:
     last = _last_version(document.agent, document.persona, document.address)
     if last is None or not last.endorsed:
         raise Conflict("The agent can already change this document.")
-    last.endorsed = False
-    last.save(update_fields=["endorsed"])
+    last.put(endorsed=False)
     audit_record(
         by=by,
         action="document.update",

@@ -121,8 +121,7 @@ def episode_append(
     )
     own = origin_of(by, declared=origin) if text else episode.origin
     if (least := least_trusted((episode_origin(episode), own))) != episode.origin:
-        episode.origin = least
-        episode.save(update_fields=["origin"])
+        episode.put(origin=least)
     if text:
         detail = f"{episode.detail}\n{text}" if episode.detail else text
         if len(detail) > MAX_DETAIL_CHARACTERS:

@@ -43,9 +43,7 @@ def loop_close(*, agent: Agent, loop_id: str, by: Principal) -> LoopSummary:
         raise NotFound("There is no such loop.")
     by.require_keys(loop)
     if loop.closed_at is None:
-        loop.closed_at = clock.now()
-        loop.closed_by = LoopSummary.ClosedBy.REQUEST
-        loop.save(update_fields=["closed_at", "closed_by"])
+        loop.put(closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.REQUEST)
         audit_record(by=by, action="loop.close", target=loop, agent=agent, after={"closed_by": loop.closed_by})
         message_send("memory.tasks.derive_from_events", [loop.pk])
     return loop

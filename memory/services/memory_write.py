@@ -309,8 +309,7 @@ def keys_move(
 def memory_endorse(memory: Memory | Fact, by: Principal) -> None:
     """Mark a memory as verified by people if `by`, who has just changed it, is a person. Its row must be locked."""
     if by.is_person and not memory.endorsed:
-        memory.endorsed = True
-        memory.save(update_fields=["endorsed"])
+        memory.put(endorsed=True)
 
 
 def human_author_check(memory: Memory | Fact, by: Principal) -> None:
@@ -328,23 +327,19 @@ def row_lock(row: Row) -> Row:
     return existing(rows.filter(agent=row.agent_id, pk=row.pk).first(), f"There is no such {row._meta.verbose_name}.")
 
 
-def fields_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def fields_change(row: AgentRow, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Save those of `values` that differ; return what they were and what they are, ready for the audit trail.
 
     A value of None leaves its field alone. Two empty dicts mean that nothing changed and nothing was saved.
     """
     changed = changed_values(row, values)
     before = {name: plain_value(row, name) for name in changed}
-    for name, value in changed.items():
-        setattr(row, name, value)
     if changed:
         now = clock.now()
         stamp: dict[str, datetime | None] = {"updated_at": now} if hasattr(row, "updated_at") else {}
         if "active" in changed and hasattr(row, "retired_at"):
             stamp["retired_at"] = None if changed["active"] else now
-        for name, moment in stamp.items():
-            setattr(row, name, moment)
-        row.save(update_fields=[*changed, *stamp])
+        row.put(**changed, **stamp)
     return before, {name: plain_value(row, name) for name in changed}
 
 

@@ -174,10 +174,11 @@ def working_memory_erase(erasure: Erasure) -> int:
     """Remove quoting items, threads and tasks from working memories; returns the number of changed rows."""
     quoting = rows_quoting(WorkingMemory, erasure).order_by("pk").select_for_update()
     for memory in quoting:
-        memory.items = [item for item in memory.items if not _names(item, erasure)]
-        memory.open_threads = [thread for thread in memory.open_threads if not _names(thread, erasure)]
-        memory.task = "" if _names(memory.task, erasure) else memory.task
-        memory.save(update_fields=["items", "open_threads", "task"])
+        memory.put(
+            items=[item for item in memory.items if not _names(item, erasure)],
+            open_threads=[thread for thread in memory.open_threads if not _names(thread, erasure)],
+            task="" if _names(memory.task, erasure) else memory.task,
+        )
     return len(quoting)
 
 

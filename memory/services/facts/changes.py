@@ -111,11 +111,8 @@ def fact_write(
     audited, was = {}, {name: plain_value(fact, name) for name in before}
     if successor := values.get("superseded_by"):
         audited = {"superseded_by": str(successor.pk), "content": successor.content}
-    for name, value in values.items():
-        setattr(fact, name, value)
     verified = {"endorsed": False} if endorses and by.is_person and not fact.endorsed else {}
-    fact.endorsed = fact.endorsed or bool(verified)
-    fact.save(update_fields=[*values, "endorsed"])
+    fact.put(**values, endorsed=fact.endorsed or bool(verified))
     fact_change_record(fact, change, by, reason=reason, before=was | verified, **history)
     if change != Action.CONFIRMED:
         index_put([entry_of(fact)])
@@ -256,8 +253,7 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "", endorse: bool =
     )  # fmt: skip
     if successor is not None and _begins_as_successor(successor, fact):
         before = {"valid_from": plain_value(successor, "valid_from")}
-        successor.valid_from = None
-        successor.save(update_fields=["valid_from"])
+        successor.put(valid_from=None)
         fact_change_record(successor, Action.EDITED, by, other=fact, before=before)
         index_put([entry_of(successor)])
     return fact
@@ -289,8 +285,7 @@ def endorsement_change(
     fact = row_lock(fact)
     if not by.is_person or fact.endorsed is endorsed:
         return False
-    fact.endorsed = endorsed
-    fact.save(update_fields=["endorsed"])
+    fact.put(endorsed=endorsed)
     before = {"endorsed": not endorsed}
     fact_change_record(fact, Action.EDITED, by, reason=reason, before=before, evidence=evidence)
     return True

@@ -147,13 +147,11 @@ def fact_supersede(
     )  # fmt: skip
     # What replaces a memory is trusted no more than that, unless a person says so.
     if not by.is_person and (origin := least_trusted((old.trust, new.origin))) != new.origin:
-        new.origin = origin
-        new.save(update_fields=["origin"])
+        new.put(origin=origin)
     # What people wrote or kept only people change: their fact begins when they say so.
     bound = new.endorsed and not by.is_person
     if not bound and new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
-        new.valid_from = begun
-        new.save(update_fields=["valid_from"])
+        new.put(valid_from=begun)
         fact_change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
         index_put([entry_of(new)])
     if endorsement_change(fact=new, by=by, reason=reason, evidence=evidence):

@@ -84,8 +84,7 @@ def pair_reviews_open(
         new = draft.new
         is_undecided = review.status == Status.UNDECIDED
         if draft.contradicts and new.contradiction_of_id is None and not is_undecided:
-            new.contradiction_of = draft.old
-            new.save(update_fields=["contradiction_of"])
+            new.put(contradiction_of=draft.old)
         if judge and draft.judge_result is None:
             job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
     return [review for review in opened if review.status == Status.PENDING]
@@ -312,8 +311,7 @@ def _question(draft: PairReviewDraft, by: Principal) -> MemoryReview | None:
     review = locked.filter(agent=new.agent_id, about=about).first()
     if review is None or (review.status == review.Status.RESOLVED and review.resolution != review.Resolution.MOOT):
         return None
-    review.facts = list(dict.fromkeys([*review.facts, *pair]))[-MAX_FACTS:]
-    review.save(update_fields=["facts"])
+    review.put(facts=list(dict.fromkeys([*review.facts, *pair]))[-MAX_FACTS:])
     if review.resolution == review.Resolution.MOOT:
         review_reopen(review, by)
     if review.status == review.Status.UNDECIDED:

@@ -83,12 +83,10 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
         elif kind == "working":
             quarantine_working_text(review.agent_id, key)
         elif (row := _row(review.agent_id, kind, key)) is not None:
-            row.origin = before["origin"]
-            row.save(update_fields=["origin"])
+            row.put(origin=before["origin"])
             if isinstance(row, Fact) and row.invalidated_at is not None:
                 invalidated = {"invalidated_at": plain(row.invalidated_at)}
-                row.invalidated_at = None
-                row.save(update_fields=["invalidated_at"])
+                row.put(invalidated_at=None)
                 fact_change_record(
                     row, FactChange.Action.EDITED, by, reason="The resolution was undone.", before=invalidated
                 )
@@ -122,8 +120,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     held = row.quarantined
     audited_before = {"quarantined": held, "active": row.active, "trust": row.trust}
     before = {"origin": row.origin, "quarantined": held}
-    row.origin = Trust.PERSON.value
-    row.save(update_fields=["origin"])
+    row.put(origin=Trust.PERSON.value)
     if held:
         put_to_use(row)
         if isinstance(row, Fact):
@@ -148,8 +145,7 @@ def put_to_use(row: Any) -> None:
 
 def _event_put(entry: LongTermEntry, *, origin: str, quarantined: bool) -> None:
     """Give an event this state, in the index and in the summary of its loop too."""
-    entry.origin, entry.quarantined = origin, quarantined
-    entry.save(update_fields=["origin", "quarantined"])
+    entry.put(origin=origin, quarantined=quarantined)
     if quarantined:
         index_remove(entry.agent_id, entry.persona, "event", [str(entry.event_id)])
     else:
@@ -160,10 +156,11 @@ def _event_put(entry: LongTermEntry, *, origin: str, quarantined: bool) -> None:
 def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
     """Do what learning does at once with other facts: enter the subject, and queue the comparison with other facts."""
     if fact.subject_alias_id is None and fact.subject:
-        fact.subject_alias = alias_enter(
-            agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+        fact.put(
+            subject_alias=alias_enter(
+                agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+            )
         )
-        fact.save(update_fields=["subject_alias"])
     fact_change_record(
         fact, FactChange.Action.RESTORED, by, before={"quarantined": True}, evidence={"review": str(review.pk)}
     )
@@ -187,8 +184,7 @@ def pending_used_in_dry_run(view: PersonaMemory) -> Iterator[None]:
             for kind, key in items:
                 if kind == "event":
                     for entry in LongTermEntry.objects.select_related("event").filter(agent=view.agent, event=int(key)):
-                        entry.origin, entry.quarantined = Trust.PERSON.value, False
-                        entry.save(update_fields=["origin", "quarantined"])
+                        entry.put(origin=Trust.PERSON.value, quarantined=False)
                         index_put([entry_of(entry)])
                 elif row := QUARANTINE_MODELS[kind]._default_manager.filter(agent=view.agent, pk=key).first():
                     row.origin = Trust.PERSON.value  # type: ignore[attr-defined]
@@ -223,8 +219,7 @@ def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment
     if not row.quarantined:
         quarantine_memory(row, at=clock.now())
     if isinstance(row, Fact) and row.invalidated_at is None:
-        row.invalidated_at = clock.now()
-        row.save(update_fields=["invalidated_at"])
+        row.put(invalidated_at=clock.now())
         fact_change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"quarantined": True})
         audit_record(
             by=by, action="fact.invalidate", target=row, agent=row.agent, before={"invalidated_at": None},

@@ -348,9 +348,7 @@ def reviews_expire(*, by: Principal) -> int:
     reviews = [review for agent_id, keys in found.items() for review in free.filter(agent=agent_id, pk__in=keys)]
     for review in reviews:
         if review.status == MemoryReview.Status.PENDING and review.expires_at <= now:
-            review.status = MemoryReview.Status.EXPIRED
-            review.resolved_at = now
-            review.save(update_fields=["status", "resolved_at"])
+            review.put(status=MemoryReview.Status.EXPIRED, resolved_at=now)
             audit_record(
                 by=by, action="memory_review.expire", target=review, agent=review.agent, after={"status": review.status}
             )

@@ -34,8 +34,7 @@ from nousweb.lib import Conflict, Invalid, choice_check, clock, existing, text_c
 
 def _rows_merge(subject: Subject, into: Subject) -> None:
     was_user = subject.is_user
-    subject.is_user, subject.merged_into = False, into
-    subject.save(update_fields=["is_user", "merged_into"])
+    subject.put(is_user=False, merged_into=into)
     into.is_user = into.is_user or was_user
     if is_users(into.name) and not is_users(subject.name):
         # A name is more specific than "the user".
@@ -190,8 +189,7 @@ def subject_change_undo(*, change: SubjectChange, by: Principal, reason: str = "
     if change.action not in UNDO:
         raise Conflict("The first naming of a subject cannot be undone.")
     UNDO[change.action](subject, change)
-    change.undone_at = clock.now()
-    change.save(update_fields=["undone_at"])
+    change.put(undone_at=clock.now())
     reviews_settle(agent_id=subject.agent_id, subjects=[subject.pk, *filter(None, [change.other_id])])
     audit_record(
         by=by,
@@ -315,9 +313,7 @@ def subject_edit(
         return subject
     if after.get("is_user"):
         details["user"] = _user_take(subject, by, reason)
-    for field, value in after.items():
-        setattr(subject, field, value)
-    subject.save(update_fields=list(after))
+    subject.put(**after)
     subject_change_record(
         subject,
         SubjectChange.Action.EDITED,
