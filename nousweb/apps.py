@@ -2,6 +2,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
+from django.contrib.auth.signals import user_logged_in
 from django.db.models.signals import post_migrate, post_save
 
 
@@ -26,10 +27,10 @@ class NousWebConfig(AppConfig):
         from django_q.models import Task
         from django_q.signals import call_hook, post_execute_in_worker, pre_enqueue
 
-        from nousweb.access.log_in import sign_ins_watch
+        from nousweb.access.log_in import sign_in_note
         from nousweb.queue import failed_task_retry, task_check
 
-        sign_ins_watch()
+        user_logged_in.connect(sign_in_note, dispatch_uid="nousweb.access.sign_ins")
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")
         pre_enqueue.connect(task_check, dispatch_uid="nousweb.task_check")
         post_execute_in_worker.connect(failed_task_retry, dispatch_uid="nousweb.failed_task_retry")

@@ -19,7 +19,6 @@ from identity.models.audit import (
     LogHorizon,
     LogLeaves,
     LogSeal,
-    LogSealQuerySet,
     LogVerification,
 )
 from identity.models.changes import Change, ChangeStream, Webhook, WebhookDelivery, WriteMark
@@ -76,7 +75,6 @@ __all__ = [
     "LogHorizon",
     "LogLeaves",
     "LogSeal",
-    "LogSealQuerySet",
     "LogVerification",
     "MailPreference",
     "Notification",

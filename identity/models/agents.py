@@ -1,6 +1,6 @@
 """Agents, their personas and kinds, and the base classes of rows that belong to an agent or have an author."""
 
-from typing import Any
+from typing import Any, Self
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -34,6 +34,16 @@ validate_slug = RegexValidator(
     SLUG_PATTERN,
     "Use 1 to 50 lower-case letters, digits, - or _, beginning with a letter or digit.",
 )
+
+
+class PersonaQuerySet(models.QuerySet[Any]):
+    """Rows that name an agent and a persona."""
+
+    def visible_to(self, by: PermissionHolder) -> Self:
+        """The rows that `by` may see. Rows of the subconscious require its permission. Rows without an agent require
+        access to all agents, since they name some."""
+        seen: Any = for_visible_agents(self, by)
+        return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):

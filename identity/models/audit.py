@@ -5,21 +5,15 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models.agents import Agent, AuthorFields, Persona
+from identity.models.agents import Agent, AuthorFields, Persona, PersonaQuerySet
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
+from nousweb.lib.permission_holder import PermissionHolder
 
 
-class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
+class AuditEventQuerySet(PersonaQuerySet):
     def of_object(self, type_name: str, object_id: object) -> "AuditEventQuerySet":
         return self.filter(object_type=type_name, object_id=str(object_id))
-
-    def visible_to(self, by: PermissionHolder) -> "AuditEventQuerySet":
-        """The records that `by` may see. Records of the subconscious require its permission. Records without an agent
-        require access to all agents, since they name some."""
-        seen: AuditEventQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
-        return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 
 class AuditEvent(AuthorFields):
@@ -80,13 +74,6 @@ class AuditEvent(AuthorFields):
         return self.persona not in (self.BOTH, Persona.SUBCONSCIOUS) or by.may(VIEW_SUBCONSCIOUS)
 
 
-class LogSealQuerySet(models.QuerySet["LogSeal"]):
-    def visible_to(self, by: PermissionHolder) -> "LogSealQuerySet":
-        """The seals that `by` may see, by the same rules as the sealed records."""
-        seen: LogSealQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
-        return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
-
-
 class LogSeal(models.Model):
     """One link of the chain of a kind of rows of one persona of an agent, and of the chain of all seals.
 
@@ -113,7 +100,7 @@ class LogSeal(models.Model):
     previous = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64)
 
-    objects = LogSealQuerySet.as_manager()
+    objects = PersonaQuerySet.as_manager()
 
     class Meta:
         ordering = ["-serial"]

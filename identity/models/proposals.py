@@ -8,11 +8,9 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from identity.models.agents import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.models.agents import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona, PersonaQuerySet
 from identity.policy.sections import SECTION_POLICY, Risk, Section, SectionPolicy
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class IdentityVersionQuerySet(models.QuerySet["IdentityVersion"]):
@@ -65,12 +63,7 @@ class IdentityVersion(AgentRow, AuthorFields):
         return f'"{self.section}={self.version}"'
 
 
-class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
-    def visible_to(self, by: PermissionHolder) -> "ChangeProposalQuerySet":
-        """The proposals that `by`, a person, may see. Proposals of the subconscious require its permission."""
-        seen: ChangeProposalQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
-        return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
-
+class ChangeProposalQuerySet(PersonaQuerySet):
     def pending(self) -> "ChangeProposalQuerySet":
         return self.filter(status=ChangeProposal.Status.PENDING)
 

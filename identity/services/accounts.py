@@ -4,6 +4,7 @@ Accounts belong to Django: they change by its commands, and when somebody sets a
 ours, so the records follow the models' signals. Only a bulk `update()` from a Python shell sends none.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
@@ -22,6 +23,16 @@ WATCHED = ("username", "is_active", "is_staff", "is_superuser")
 """Fields whose values the record shows; of the password it tells only that it was changed."""
 
 PASSWORD = "password"  # noqa: S105
+GIVEN: dict[str, tuple[type[Model], str, type[Model], Callable[[Any], str]]] = {
+    "roles": (User.groups.through, "groups", Group, str),
+    "rights": (
+        User.user_permissions.through,
+        "user_permissions",
+        Permission,
+        lambda right: f"{right.content_type.app_label}.{right.codename}",
+    ),
+}
+"""What a person is given: the table in between, the person's field, the model, and the name in records."""
 
 
 def accounts_watch() -> None:
@@ -29,8 +40,8 @@ def accounts_watch() -> None:
     pre_save.connect(_remember, sender=User, dispatch_uid="identity.accounts.remember")
     post_save.connect(_saved, sender=User, dispatch_uid="identity.accounts.saved")
     post_delete.connect(_deleted, sender=User, dispatch_uid="identity.accounts.deleted")
-    m2m_changed.connect(_roles_changed, sender=User.groups.through, dispatch_uid="identity.accounts.roles")
-    m2m_changed.connect(_rights_changed, sender=User.user_permissions.through, dispatch_uid="identity.accounts.rights")
+    for noun, (sender, *_) in GIVEN.items():
+        m2m_changed.connect(_given_changed, sender=sender, dispatch_uid=f"identity.accounts.{noun}")
 
 
 def _remember(sender: type[User], instance: User, update_fields: Any = None, raw: bool = False, **signal: Any) -> None:
@@ -70,31 +81,24 @@ def _deleted(sender: type[User], instance: User, **signal: Any) -> None:
     _record("user.delete", instance, before={name: getattr(instance, name) for name in WATCHED})
 
 
-def _roles_changed(instance: Model, action: str, reverse: bool, pk_set: set[Any] | None, **signal: Any) -> None:
-    """Groups given to a person, or people put into a group: either way a record about each person."""
+def _given_changed(
+    sender: type[Model], instance: Model, action: str, reverse: bool, pk_set: set[Any] | None, **signal: Any
+) -> None:
+    """Groups or single permissions given to a person, or people put into a group: a record about each person."""
     if action not in ("post_add", "post_remove", "pre_clear"):
         return
-    for person in _rows(User, instance, pk_set, "groups") if reverse else [instance]:
-        groups = [instance] if reverse else _rows(Group, person, pk_set, "user")
-        names = sorted(str(group) for group in groups)
-        _record_given("user.roles", person, "roles", names, given=action == "post_add")
-
-
-def _rights_changed(instance: Model, action: str, reverse: bool, pk_set: set[Any] | None, **signal: Any) -> None:
-    """Single permissions, given to a person beside those of their roles."""
-    if action not in ("post_add", "post_remove", "pre_clear"):
-        return
-    for person in _rows(User, instance, pk_set, "user_permissions") if reverse else [instance]:
-        rights: list[Any] = [instance] if reverse else _rows(Permission, person, pk_set, "user")
-        names = sorted(f"{right.content_type.app_label}.{right.codename}" for right in rights)
-        _record_given("user.rights", person, "rights", names, given=action == "post_add")
-
-
-def _record_given(action: str, person: Model, noun: str, names: list[str], *, given: bool) -> None:
-    if names:
-        state = {noun: names}
-        message = f"{'Given' if given else 'Taken'}: {', '.join(names)}."
-        _record(action, person, before=None if given else state, after=state if given else None, message=message)
+    noun, (_, path, model, name) = next(each for each in GIVEN.items() if each[1][0] is sender)
+    for person in _rows(User, instance, pk_set, path) if reverse else [instance]:
+        names = sorted(map(name, [instance] if reverse else _rows(model, person, pk_set, "user")))
+        if names:
+            state = {noun: names}
+            _record(
+                f"user.{noun}",
+                person,
+                before=None if action == "post_add" else state,
+                after=state if action == "post_add" else None,
+                message=f"{'Given' if action == 'post_add' else 'Taken'}: {', '.join(names)}.",
+            )
 
 
 def _rows(model: type[Model], of: Model, pk_set: set[Any] | None, path: str) -> list[Any]:
@@ -132,9 +136,7 @@ def provider_account_sign_in(*, issuer: str, subject: str, name: str, role: str,
         if not person.is_active:
             raise NotAllowed("Your account is deactivated.")
         keeps = person.is_superuser and role != Invitation.OWNER and is_last_owner(person)
-        if not keeps:
-            role_give(person, role)
-        return person
+        return person if keeps else role_give(person, role)
 
 
 def provider_linked(person: User) -> bool:
@@ -149,10 +151,10 @@ def _account_make(issuer: str, subject: str, name: str) -> User:
     try:
         person.save()
     except Invalid as error:
-        detail = f"{error.detail} If that account is yours, log in with your password and connect it on its page."
-        raise Conflict(detail) from error
-    _link(None, person, issuer, subject)
-    return person
+        raise Conflict(
+            f"{error.detail} If that account is yours, log in with your password and connect it on its page."
+        ) from error
+    return _link(None, person, issuer, subject)
 
 
 def _link(known: SocialAccount | None, person: User, issuer: str, subject: str) -> User:

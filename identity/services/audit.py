@@ -1,14 +1,16 @@
 """The one way to write the audit trail. Called inside the transaction of the mutation that it records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Required, TypedDict, Unpack
 
-from django.db import models
+from django.contrib.auth.models import User
+from django.db import models, transaction
 
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy.permissions import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
 from identity.services.change_feed import feed_change_of_audit, feed_changes_record
+from nousweb.lib import NotAllowed
 from nousweb.lib.prepared_statements import instance_insert
 
 
@@ -78,3 +80,40 @@ def _persona(by: Principal, action: str, target: models.Model, given: str) -> st
         # That it acts at all is for those who may see it.
         return Persona.SUBCONSCIOUS
     return given or getattr(target, "persona", "")
+
+
+def person_of(by: Principal) -> User:
+    """The account of a principal who is a person. Raises NotAllowed."""
+    if not isinstance(by.user, User):
+        raise NotAllowed("Only a signed-in person may do this.")
+    return by.user
+
+
+@transaction.atomic
+def list_export_record(
+    *,
+    title: str,
+    agent: Agent | None,
+    file_format: str,
+    filters: Mapping[str, Sequence[str]],
+    rows: int,
+    is_cut: bool,
+    both: bool,
+    by: Principal,
+) -> None:
+    """Record that `by` exports the list called `title`, of an agent or of the console, before the first row is sent.
+
+    `rows` is the number of rows when it began. With `both` the list may include the subconscious, and so may its
+    filters, which are then shown only to people who may see that. Raises NotAllowed for callers that are no person.
+    """
+    person = person_of(by)
+    given = {name: list(values) for name, values in filters.items()}
+    audit_record(
+        by=by,
+        action="list.export",
+        target=agent or person,
+        agent=agent,
+        label=f"{title} of {agent.name}" if agent else title,
+        after={"format": file_format, "rows": rows, "cut": is_cut, "filters": given},
+        persona=AuditEvent.BOTH if both else "",
+    )

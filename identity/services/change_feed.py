@@ -132,11 +132,14 @@ class ChangePage:
     more: bool
 
 
+def streams_told(both: bool) -> tuple[str, ...]:
+    """The personas whose changes a reader receives: both, or the actor alone."""
+    return (Persona.ACTOR, Persona.SUBCONSCIOUS) if both else (Persona.ACTOR,)
+
+
 def streams_of(by: Principal) -> tuple[str, ...]:
     """The personas whose changes `by` may see: of an actor, or of both personas."""
-    if by.token is not None:
-        return (Persona.ACTOR, Persona.SUBCONSCIOUS) if by.persona == Persona.SUBCONSCIOUS else (Persona.ACTOR,)
-    return (Persona.ACTOR, Persona.SUBCONSCIOUS) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR,)
+    return streams_told(by.persona == Persona.SUBCONSCIOUS if by.token is not None else by.may(VIEW_SUBCONSCIOUS))
 
 
 def kinds_of(by: Principal) -> frozenset[str]:
@@ -167,10 +170,7 @@ def changes_purge(*, before: datetime | None = None) -> int:
     horizon = before or clock.now() - timedelta(days=settings.CHANGES_RETENTION_DAYS)
     streams_publish()
     old = Change.objects.filter(at__lt=horizon).order_by().values_list("agent_id", "persona").distinct()
-    total = 0
-    for agent_id, persona in old:
-        total += sql_row("SELECT nous_changes_purge(%s, %s, %s)", [agent_id, persona, horizon])[0]
-    return total
+    return sum(sql_row("SELECT nous_changes_purge(%s, %s, %s)", [*stream, horizon])[0] for stream in old)
 
 
 _ENDS = """

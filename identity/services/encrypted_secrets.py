@@ -100,12 +100,12 @@ def encrypted_secrets_rewrite(*, by: Principal) -> int:
 
     Texts that no known secret decrypts are left as they are.
     """
-    rewritten = 0
-    for column in COLUMNS:
-        for key, stored in _rows(column):
-            if encryption_state(stored, column.purpose) in ("former", "none"):
-                rewritten += _rewrite(column, key, by)
-    return rewritten
+    return sum(
+        _rewrite(column, key, by)
+        for column in COLUMNS
+        for key, stored in _rows(column)
+        if encryption_state(stored, column.purpose) in ("former", "none")
+    )
 
 
 @transaction.atomic
@@ -142,9 +142,9 @@ def _secrets() -> list[str]:
 
 
 def _signature_state(session: str) -> EncryptionState:
-    salt = SessionStore().key_salt
     return _first_secret(
-        lambda secret: TimestampSigner(key=secret, fallback_keys=[], salt=salt).unsign(session), BadSignature
+        lambda secret: TimestampSigner(key=secret, fallback_keys=[], salt=SessionStore().key_salt).unsign(session),
+        BadSignature,
     )
 
 

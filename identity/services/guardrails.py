@@ -89,31 +89,23 @@ def rejection_check(*, agent: Agent, content: str, by: Principal) -> None:
             )
 
 
-def pending_cap_check(*, agent: Agent, by: Principal) -> None:
-    """Raise Conflict where as many proposals of this token wait as may."""
+def caps_check(*, agent: Agent, by: Principal, waits: bool) -> None:
+    """Raise Conflict where a proposal that `waits` is one too many of this token, TooMany where it has made as many in
+    the last 24 hours as it may."""
     if by.kind != "token":
         return
-    waiting = ChangeProposal.objects.pending().filter(agent=agent, author_kind=by.kind, author_id=by.id).count()
-    if waiting >= MAX_PENDING_PROPOSALS_PER_TOKEN:
+    own = ChangeProposal.objects.filter(agent=agent, author_kind=by.kind, author_id=by.id)
+    if waits and (waiting := own.pending().count()) >= MAX_PENDING_PROPOSALS_PER_TOKEN:
         raise Conflict(
             f"{waiting} proposals of this token are pending, which is the limit. Propose again after some are decided."
         )
-
-
-def daily_cap_check(*, agent: Agent, by: Principal) -> None:
-    """Raise TooMany where this token has made as many proposals in the last 24 hours as it may."""
-    if by.kind != "token":
-        return
     since = clock.now() - PROPOSAL_WINDOW
-    made = ChangeProposal.objects.filter(
-        agent=agent, author_kind=by.kind, author_id=by.id, created_at__gt=since
-    ).order_by("-created_at")
+    made = own.filter(created_at__gt=since).order_by("-created_at")
     moments = list(made.values_list("created_at", flat=True)[:MAX_PROPOSALS_PER_TOKEN_AND_DAY])
     if len(moments) >= MAX_PROPOSALS_PER_TOKEN_AND_DAY:
-        wait = moments[-1] - since
         raise TooMany(
             f"A token may make {MAX_PROPOSALS_PER_TOKEN_AND_DAY} proposals in 24 hours.",
-            retry_after=max(1, int(wait / timedelta(seconds=1)) + 1),
+            retry_after=max(1, int((moments[-1] - since) / timedelta(seconds=1)) + 1),
         )
 
 
@@ -182,8 +174,9 @@ def guardrail_decide(
         return GuardrailVerdict(False, f"An agent cannot change its {section} without a person.")
     before = current.content if current else ""
     if content is not None and change_risk(section, before, content) != SECTION_POLICY[section].risk:
-        size = change_size(before, content)
-        return GuardrailVerdict(False, f"A change of {size:,} characters needs a person's approval.")
+        return GuardrailVerdict(
+            False, f"A change of {change_size(before, content):,} characters needs a person's approval."
+        )
     if current is not None and is_verified_by_people(current):
         return GuardrailVerdict(False, f"A person wrote the {section}: an agent can only propose to change them.")
     if lately_refused(agent=agent, by=by).filter(section=section).exists():
@@ -192,7 +185,10 @@ def guardrail_decide(
             f"People rejected or reverted a change of the {section} in the last {REJECTION_STANDS.days} days:"
             " the next one needs their approval.",
         )
-    if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:
+    # Updates that were undone since count too.
+    since = clock.now() - AGENT_UPDATE_WINDOW
+    own = ChangeProposal.objects.filter(agent=agent, self_applied=True, created_at__gt=since)
+    if own.count() >= AGENT_UPDATES_PER_WINDOW:
         return GuardrailVerdict(False, "The agent has used its one identity update of the last 24 hours.")
     return GuardrailVerdict(True, f"Agents may change their {section} themselves, once a day.")
 
@@ -203,9 +199,8 @@ def screening_reason(by: Principal, *texts: str) -> str:
     match = next((found for text in texts if (found := scan_text(text, trust))), None)
     if match is None:
         return ""
-    words = " ".join(match.words)
     return shorten(
-        f"Quarantined until a person decides, since it reads like an instruction or a secret. {words}",
+        f"Quarantined until a person decides, since it reads like an instruction or a secret. {' '.join(match.words)}",
         MAX_GUARDRAIL_CHARACTERS,
     )
 
@@ -224,13 +219,6 @@ def is_undecided(agent: Agent, section: str, version: int) -> bool:
     if row is None or (row.author_kind == IdentityVersion.Kind.SYSTEM and section == Section.CHARACTER):
         return False
     return not is_verified_by_people(row)
-
-
-def updates_in_window(agent: Agent) -> int:
-    """Number of updates that the agent itself has applied in the last 24 hours, including updates undone since."""
-    return ChangeProposal.objects.filter(
-        agent=agent, self_applied=True, created_at__gt=clock.now() - AGENT_UPDATE_WINDOW
-    ).count()
 
 
 def section_text_check(content: str, reason: str, *, by: Principal) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from identity.policy.inbox import DECIDE_RIGHTS, MAX_COMMENT_CHARACTERS, MAX_SNO
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from identity.services.audit import audit_record
+from identity.services.audit import audit_record, person_of
 from nousweb.lib import (
     Conflict,
     Invalid,
@@ -117,13 +117,6 @@ def item_open_check(item: InboxItem) -> None:
         raise Conflict("This item is already decided.", status=item.status)
 
 
-def person_of(by: Principal) -> User:
-    """The account of a principal who is a person. Raises NotAllowed."""
-    if not isinstance(by.user, User):
-        raise NotAllowed("Only a signed-in person may do this.")
-    return by.user
-
-
 def item_rows_erase(keys: list[UUID]) -> int:
     """Delete assignments, snoozes, comments and the like of erased items; returns how many rows. Part of an erasure,
     which audits it."""
@@ -206,9 +199,13 @@ def item_assign(*, item: InboxItem, person: User | None, by: Principal) -> ItemA
     if person is not None:
         made = ItemAssignment.objects.create(**item.key, person=person, by_name=by.name)
         if str(person.pk) != by.id:
-            source = f"{clock.now():%Y%m%d%H%M%S%f}"
-            kind = Notification.Kind.ASSIGNMENT
-            people_notify(people=[person], kind=kind, item=item, source=source, by_name=by.name)
+            people_notify(
+                people=[person],
+                kind=Notification.Kind.ASSIGNMENT,
+                item=item,
+                source=f"{clock.now():%Y%m%d%H%M%S%f}",
+                by_name=by.name,
+            )
     audit_record(
         by=by,
         action="item.assign",
@@ -233,9 +230,10 @@ def item_comment_add(*, item: InboxItem, text: str, by: Principal) -> ItemCommen
     item_require(item, by)
     text = visible_text_check("text", text.strip(), MAX_COMMENT_CHARACTERS, required=True)
     made = ItemComment.objects.create(**item.key, person=person_of(by), author_name=by.name, text=text)
-    people = [person for person in people_mentioned(item, text) if str(person.pk) != by.id]
-    kind = Notification.Kind.MENTION
-    people_notify(people=people, kind=kind, item=item, source=made.pk, by_name=by.name)
+    names = {name.lower() for found in MENTION.findall(text) for name in (found, found.rstrip(".@+-"))}
+    seeing = item.people().exclude(pk=by.id) if names else ()
+    people = [person for person in seeing if person.get_username().lower() in names]
+    people_notify(people=people, kind=Notification.Kind.MENTION, item=item, source=made.pk, by_name=by.name)
     # Without its text: that is kept with the item, and erased with it.
     audit_record(
         by=by,
@@ -246,12 +244,6 @@ def item_comment_add(*, item: InboxItem, text: str, by: Principal) -> ItemCommen
         persona=item.persona,
     )
     return made
-
-
-def people_mentioned(item: InboxItem, text: str) -> list[User]:
-    """The people mentioned as @name, in any case of letters, among those who may see the item."""
-    names = {name.lower() for found in MENTION.findall(text) for name in (found, found.rstrip(".@+-"))}
-    return [person for person in item.people() if person.get_username().lower() in names] if names else []
 
 
 @agent_transaction(of="item")
@@ -335,8 +327,7 @@ def opinion_request(*, item: InboxItem, person: User, by: Principal) -> SecondOp
     made, is_new = SecondOpinion.objects.get_or_create(item_id=item.id, person=person, defaults=fields)
     if not is_new:
         raise Conflict(f"{person.get_username()} has been asked already.")
-    kind = Notification.Kind.OPINION
-    people_notify(people=[person], kind=kind, item=item, source=made.pk, by_name=by.name)
+    people_notify(people=[person], kind=Notification.Kind.OPINION, item=item, source=made.pk, by_name=by.name)
     audit_record(
         by=by,
         action="item.ask_opinion",
@@ -364,9 +355,13 @@ def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal)
     before, asked.answer, asked.note, asked.answered_at = asked.answer, answer, note, clock.now()
     asked.save(update_fields=["answer", "note", "answered_at"])
     if asked.asker is not None:
-        source = f"{asked.pk.hex}{answer[:8]}"
-        kind = Notification.Kind.ANSWER
-        people_notify(people=[asked.asker], kind=kind, item=item, source=source, by_name=by.name)
+        people_notify(
+            people=[asked.asker],
+            kind=Notification.Kind.ANSWER,
+            item=item,
+            source=f"{asked.pk.hex}{answer[:8]}",
+            by_name=by.name,
+        )
     audit_record(
         by=by,
         action="item.give_opinion",

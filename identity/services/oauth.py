@@ -33,7 +33,7 @@ from identity.services.tokens import (
     token_revoke,
     token_rights_check,
 )
-from nousweb.lib import Invalid, NotAllowed, NotFound, TooMany, clock, is_blank, unapprovable_reason
+from nousweb.lib import Invalid, NotAllowed, TooMany, clock, existing, is_blank, unapprovable_reason
 from nousweb.lib.redirect_uris import redirect_place, redirect_uri_problem
 from nousweb.lib.transactions import transaction_lock
 
@@ -94,8 +94,7 @@ def oauth_client_create(*, name: str, redirect_uris: Sequence[str], by: Principa
         source=OAuthClient.Source.PERSON,
         created_by=by.name,
     )
-    after = {"name": client.name, "client_id": client.client_id, "redirect_uris": client.redirect_uris}
-    audit_record(by=by, action="oauth_client.create", target=client, agent=None, after=after)
+    audit_record(by=by, action="oauth_client.create", target=client, agent=None, after=_client_state(client))
     return client
 
 
@@ -108,17 +107,24 @@ def oauth_client_delete(*, client: OAuthClient, by: Principal) -> int:
     by.require("identity.revoke_apitoken")
     # A token that is being made from a code is waited for, and goes with the others; codes first, as an exchange does.
     list(OAuthCode.objects.select_for_update(of=("self",)).filter(client=client).order_by("pk"))
-    if OAuthClient.objects.select_for_update().filter(pk=client.pk).first() is None:
-        raise NotFound("There is no such client.")
+    existing(OAuthClient.objects.select_for_update().filter(pk=client.pk).first(), "There is no such client.")
     tokens = list(client.tokens.filter(revoked_at__isnull=True).select_related("agent"))
     for token in tokens:
         token_revoke(token=token, by=by, message=f"The client {client.name} was deleted.")
-    before = {"name": client.name, "client_id": client.client_id, "redirect_uris": client.redirect_uris}
     audit_record(
-        by=by, action="oauth_client.delete", target=client, agent=None, before=before, after={"revoked": len(tokens)}
+        by=by,
+        action="oauth_client.delete",
+        target=client,
+        agent=None,
+        before=_client_state(client),
+        after={"revoked": len(tokens)},
     )
     client.delete()
     return len(tokens)
+
+
+def _client_state(client: OAuthClient) -> dict[str, Any]:
+    return {"name": client.name, "client_id": client.client_id, "redirect_uris": client.redirect_uris}
 
 
 def unconnected_clients_purge() -> int:
@@ -155,11 +161,6 @@ def redirect_uris_check(uris: Sequence[str]) -> list[str]:
 
 
 REFRESH_PREFIX = "nousr_"
-
-
-def by_client(client: OAuthClient | None) -> Principal:
-    """The principal of a client's actions without a person, as in the audit trail."""
-    return Principal.of_system(f"client {client.name}" if client else "OAuth", channel="mcp")
 
 
 @transaction.atomic
@@ -211,11 +212,11 @@ def oauth_code_claim(*, code: str, client: OAuthClient) -> OAuthCode | None:
     )
     if found is None or found.expires_at <= clock.now():
         return None
-    if found.used_at is not None:
-        if found.token is not None:
-            _end(found.token, f"A code of {client.name} was used twice.", by_client(client))
-        return None
-    return found
+    if found.used_at is None:
+        return found
+    if found.token is not None:
+        _end(found.token, f"A code of {client.name} was used twice.", client)
+    return None
 
 
 @transaction.atomic
@@ -253,7 +254,7 @@ def oauth_refresh_claim(*, secret: str, client: OAuthClient) -> OAuthRefreshToke
     if found is None or found.token.revoked_at is not None:
         return None
     if found.used_at is not None:
-        _end(found.token, f"A refresh token of {client.name} was used twice.", by_client(client))
+        _end(found.token, f"A refresh token of {client.name} was used twice.", client)
         return None
     over = [found.expires_at, found.token.expires_at]
     return None if any(end is not None and end <= clock.now() for end in over) else found
@@ -277,7 +278,7 @@ def oauth_revoke(*, secret: str, client: OAuthClient) -> None:
         refresh = OAuthRefreshToken.objects.filter(digest=digest, token__client=client).select_related("token__agent")
         found = next((one.token for one in refresh), None)
     if found is not None:
-        _end(found, f"{client.name} ended the connection.", by_client(client))
+        _end(found, f"{client.name} ended the connection.", client)
 
 
 def oauth_purge() -> int:
@@ -290,14 +291,16 @@ def oauth_purge() -> int:
 
 def _refresh_token_make(token: ApiToken) -> str:
     secret = REFRESH_PREFIX + secrets.token_urlsafe(32)
-    now = clock.now()
     OAuthRefreshToken.objects.create(
-        agent_id=token.agent_id, token=token, digest=secret_digest(secret), expires_at=now + REFRESH_LIFETIME
+        agent_id=token.agent_id,
+        token=token,
+        digest=secret_digest(secret),
+        expires_at=clock.now() + REFRESH_LIFETIME,
     )
     return secret
 
 
-def _end(token: ApiToken, why: str, by: Principal) -> None:
+def _end(token: ApiToken, why: str, client: OAuthClient) -> None:
     if token.revoked_at is None:
         log.warning("oauth.connection_ended", token=token.pk, why=why)
-        token_revoke(token=token, by=by, message=why)
+        token_revoke(token=token, by=Principal.of_system(f"client {client.name}", channel="mcp"), message=why)

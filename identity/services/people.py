@@ -35,12 +35,8 @@ SECRET_BYTES = 32
 
 def owner_check(by: Principal) -> None:
     """Raise NotAllowed unless `by` is a signed-in owner."""
-    if not is_owner(by):
+    if not (by.is_person and isinstance(by.user, User) and by.user.is_active and by.user.is_superuser):
         raise NotAllowed("Only owners can manage people. Another owner or `nous createsuperuser` can create an owner.")
-
-
-def is_owner(by: Principal) -> bool:
-    return bool(by.is_person and by.user is not None and by.user.is_active and by.user.is_superuser)  # type: ignore[attr-defined]
 
 
 @transaction.atomic
@@ -167,7 +163,9 @@ def person_agents_set(*, person: User, agents: Collection[Agent] | None, by: Pri
     if person.is_superuser and agents is not None:
         raise Conflict("Owners see all agents.")
     held = AgentLimit.objects.filter(person=person).first()
-    before = None if held is None else _slugs(held.agents)
+    before = None
+    if held is not None:
+        before = sorted(Agent.objects.filter(pk__in=held.agents).values_list("slug", flat=True))
     if agents is None:
         AgentLimit.objects.filter(person=person).delete()
     else:
@@ -177,10 +175,6 @@ def person_agents_set(*, person: User, agents: Collection[Agent] | None, by: Pri
         states = [{"agents": "all" if slugs is None else slugs} for slugs in (before, after)]
         audit_record(by=by, action="user.agents", target=person, agent=None, before=states[0], after=states[1])
     return person
-
-
-def _slugs(keys: Collection[int]) -> list[str]:
-    return sorted(Agent.objects.filter(pk__in=keys).values_list("slug", flat=True))
 
 
 @transaction.atomic

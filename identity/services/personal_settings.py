@@ -8,8 +8,7 @@ from django.db import models, transaction
 from identity.models import Agent, AuditEvent, DemoTour, MailPreference, SavedFilter
 from identity.policy.inbox import MAX_FILTERS
 from identity.principal import Principal
-from identity.services.audit import audit_record
-from identity.services.inbox_items import person_of
+from identity.services.audit import audit_record, person_of
 from identity.services.people import MAX_NAME_CHARACTERS
 from nousweb.lib import Conflict, Invalid, clock, existing, text_check, visible_text_check
 
@@ -47,8 +46,7 @@ def person_name_set(*, first_name: str, last_name: str, by: Principal) -> User:
     person.first_name = visible_text_check("first_name", first_name.strip(), MAX_NAME_CHARACTERS)
     person.last_name = visible_text_check("last_name", last_name.strip(), MAX_NAME_CHARACTERS)
     person.save(update_fields=["first_name", "last_name"])
-    after = {"has_name": bool(person.get_full_name())}
-    audit_record(by=by, action="user.name", target=person, agent=None, after=after)
+    audit_record(by=by, action="user.name", target=person, agent=None, after={"has_name": bool(person.get_full_name())})
     return person
 
 

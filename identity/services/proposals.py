@@ -19,9 +19,8 @@ from identity.policy.sections import Risk, change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.guardrails import (
-    daily_cap_check,
+    caps_check,
     guardrail_decide,
-    pending_cap_check,
     proposal_waiting,
     proposing_lock,
     rejection_check,
@@ -96,11 +95,11 @@ def identity_propose(
     rejection_check(agent=agent, content=content, by=by)
     verdict = guardrail_decide(agent=agent, section=section, current=current, by=by, content=content, reason=reason)
     base = current.version if current else 0
-    if wait or not verdict.apply:
-        if waiting := proposal_waiting(agent=agent, section=section, content=content, base_version=base, by=by):
-            return ChangeResult("proposed", waiting, None, repeated=True)
-        pending_cap_check(agent=agent, by=by)
-    daily_cap_check(agent=agent, by=by)
+    waits = wait or not verdict.apply
+    alike = proposal_waiting(agent=agent, section=section, content=content, base_version=base, by=by) if waits else None
+    if alike is not None:
+        return ChangeResult("proposed", alike, None, repeated=True)
+    caps_check(agent=agent, by=by, waits=waits)
     proposal = ChangeProposal.objects.create(
         agent=agent,
         persona=by.persona,
@@ -116,7 +115,7 @@ def identity_propose(
         author_name=by.name,
         expires_at=clock.now() + timedelta(days=settings.PROPOSAL_EXPIRY_DAYS),
     )
-    if wait or not verdict.apply:
+    if waits:
         audit_record(
             by=by,
             action="proposal.create",

@@ -104,15 +104,17 @@ def _code_take(factor: SecondFactor, code: str, by: Principal, now: datetime) ->
             log.warning("second_factor_unreadable", person=factor.person_id)
             return False
         step = _step_of(secret, digits, after=factor.last_step)
-        if step is not None:
-            factor.last_step = step
+        factor.last_step = factor.last_step if step is None else step
         return step is not None
-    digest = secret_digest(_plain(code))
-    if not factor.recovery_codes.filter(digest=digest, used_at__isnull=True).update(used_at=now):
+    unused = factor.recovery_codes.filter(used_at__isnull=True)
+    if not unused.filter(digest=secret_digest("".join(filter(str.isalnum, code.lower())))).update(used_at=now):
         return False
-    left = factor.recovery_codes.filter(used_at__isnull=True).count()
     audit_record(
-        by=by, action="second_factor.recover", target=factor.person, agent=None, message=f"Recovery codes left: {left}."
+        by=by,
+        action="second_factor.recover",
+        target=factor.person,
+        agent=None,
+        message=f"Recovery codes left: {unused.count()}.",
     )
     return True
 
@@ -220,15 +222,11 @@ def _step_of(secret: str, code: str, *, after: int) -> int | None:
     totp = pyotp.TOTP(secret, digits=CODE_DIGITS, interval=STEP_SECONDS)
     present = int(clock.now().timestamp()) // STEP_SECONDS
     around = range(max(present - STEPS_AROUND, after + 1), present + STEPS_AROUND + 1)
-    right = [step for step in around if secrets.compare_digest(totp.generate_otp(step), code.replace(" ", ""))]
-    return right[0] if right else None
+    wanted = code.replace(" ", "")
+    return next((step for step in around if secrets.compare_digest(totp.generate_otp(step), wanted)), None)
 
 
 def _codes_make(factor: SecondFactor) -> list[str]:
     codes = [base64.b32encode(secrets.token_bytes(RECOVERY_CODE_BYTES)).decode().lower() for _ in range(RECOVERY_CODES)]
     RecoveryCode.objects.bulk_create(RecoveryCode(factor=factor, digest=secret_digest(code)) for code in codes)
     return ["-".join(code[start : start + 4] for start in range(0, len(code), 4)) for code in codes]
-
-
-def _plain(code: str) -> str:
-    return "".join(letter for letter in code.lower() if letter.isalnum())

@@ -111,8 +111,13 @@ def base_check(*, agent: Agent, section: str, base_version: int | None, yours: s
     current = version_current(agent, section)
     now = current.version if current else 0
     if base_version is not None and base_version != now:
-        base = IdentityVersion.objects.filter(agent=agent, section=section, version=base_version).first()
-        raise StaleBase(section=section, base=base, base_version=base_version, current=current, yours=yours)
+        raise StaleBase(
+            section=section,
+            base=IdentityVersion.objects.filter(agent=agent, section=section, version=base_version).first(),
+            base_version=base_version,
+            current=current,
+            yours=yours,
+        )
     return current
 
 

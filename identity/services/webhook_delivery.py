@@ -12,7 +12,6 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta
 
@@ -37,7 +36,7 @@ from identity.policy.webhooks import (
 )
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import changes_json, streams_publish
+from identity.services.change_feed import changes_json, streams_publish, streams_told
 from identity.services.webhook_address import NotSent, WebhookResponse, message_send
 from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock
@@ -98,13 +97,15 @@ def webhooks_due() -> list[uuid.UUID]:
     # A statement of its own: on a cluster, webhooks and streams are on different servers.
     streams = ChangeStream.objects.filter(agent__in={webhook.agent_id for webhook in free})
     ends = {(agent, persona): last for agent, persona, last in streams.values_list("agent", "persona", "last")}
-    return [webhook.pk for webhook in free if webhook.waits or _has_news(webhook, ends)]
-
-
-def _has_news(webhook: Webhook, ends: Mapping[tuple[int, str], int]) -> bool:
-    """Whether a stream that it reports goes on behind its position."""
-    reported = [Persona.ACTOR, *([Persona.SUBCONSCIOUS] if webhook.persona == Persona.SUBCONSCIOUS else [])]
-    return any(ends.get((webhook.agent_id, each), 0) > getattr(webhook, POSITIONS[each]) for each in reported)
+    return [
+        webhook.pk
+        for webhook in free
+        if webhook.waits
+        or any(
+            ends.get((webhook.agent_id, persona), 0) > getattr(webhook, POSITIONS[persona])
+            for persona in streams_told(webhook.persona == Persona.SUBCONSCIOUS)
+        )
+    ]
 
 
 def webhook_serve(webhook_id: uuid.UUID) -> int:
@@ -204,7 +205,7 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
     limit = CHANGES_WITH_BODIES if webhook.bodies else CHANGES_IN_A_MESSAGE
     ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
     moved = []
-    for persona in webhook_personas(webhook):
+    for persona in streams_told(webhook.persona == Persona.SUBCONSCIOUS):
         position, end = getattr(webhook, POSITIONS[persona]), ends.get(persona, 0)
         if end <= position:
             continue
@@ -225,18 +226,12 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
         webhook.save(update_fields=moved)
 
 
-def webhook_personas(webhook: Webhook) -> tuple[str, ...]:
-    """The personas whose changes a webhook receives."""
-    sealed = webhook.persona == Persona.SUBCONSCIOUS
-    return (Persona.ACTOR, Persona.SUBCONSCIOUS) if sealed else (Persona.ACTOR,)
-
-
 def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
     """The body of a message: the changes as they were, and with `bodies` the present state of their objects.
 
     Without objects that the webhook may not see any more.
     """
-    kinds, personas = webhook_kinds(webhook), webhook_personas(webhook)
+    kinds, personas = webhook_kinds(webhook), streams_told(webhook.persona == Persona.SUBCONSCIOUS)
     changes = Change.objects.filter(pk__in=delivery.changes, agent=webhook.agent, kind__in=kinds, persona__in=personas)
     told = {
         "delivery": str(delivery.pk),
@@ -267,7 +262,7 @@ def webhook_signature(secret: str, moment: int, body: bytes) -> str:
 def deliveries_purge() -> int:
     """Delete messages that were delivered or given up before NOUS_CHANGES_RETENTION_DAYS, and former secrets that sign
     no more; returns how many messages."""
-    over = Webhook.objects.filter(former_secret_until__lt=clock.now())
-    over.update(former_secret="", former_secret_until=None)
-    horizon = clock.now() - timedelta(days=settings.CHANGES_RETENTION_DAYS)
+    now = clock.now()
+    Webhook.objects.filter(former_secret_until__lt=now).update(former_secret="", former_secret_until=None)
+    horizon = now - timedelta(days=settings.CHANGES_RETENTION_DAYS)
     return WebhookDelivery.objects.filter(~Q(status=Status.WAITING), finished_at__lt=horizon).delete()[0]

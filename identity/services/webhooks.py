@@ -14,7 +14,7 @@ from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
 from identity.services.encrypted_secrets import is_encrypted, secret_decrypt, secret_encrypt
 from identity.services.webhook_address import url_check
-from nousweb.lib import Conflict, Invalid, NotFound, clock, unstorable_reason
+from nousweb.lib import Conflict, Invalid, clock, existing, unstorable_reason
 
 PURPOSE = "webhook"
 State, Status = Webhook.State, WebhookDelivery.Status
@@ -53,7 +53,11 @@ def webhook_create(
     if Webhook.objects.filter(agent=agent).count() >= MAX_WEBHOOKS:
         raise Conflict(f"An agent has at most {MAX_WEBHOOKS} webhooks.")
     secret = _secret_check(secret) if secret else secret_make()
-    webhook = Webhook(
+    # It begins where the streams end.
+    for stream in Persona.values:
+        stream_publish(agent.pk, stream)
+    ends = dict(ChangeStream.objects.filter(agent=agent).values_list("persona", "last"))
+    webhook = Webhook.objects.create(
         agent=agent,
         persona=persona,
         url=url_check(url),
@@ -61,10 +65,10 @@ def webhook_create(
         scopes=_scopes_check(scopes),
         kinds=_kinds_check(kinds, scopes),
         bodies=bodies,
+        actor_position=ends.get(Persona.ACTOR, 0),
+        subconscious_position=ends.get(Persona.SUBCONSCIOUS, 0),
         created_by=by.name,
     )
-    _forward(webhook)
-    webhook.save(force_insert=True)
     audit_record(by=by, action="webhook.create", target=webhook, agent=agent, after=_state(webhook), persona=persona)
     return webhook, secret
 
@@ -151,8 +155,13 @@ def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDeliv
     count = waiting + again.update(status=Status.WAITING, attempts=0, finished_at=None, error="")
     if count:
         Webhook.objects.filter(pk=webhook.pk).update(due_at=clock.now(), failures=0)
-        after = {"deliveries": count, "delivery": str(delivery.pk) if delivery else None}
-        audit_record(by=by, action="delivery.replay", target=webhook, agent=webhook.agent, after=after)
+        audit_record(
+            by=by,
+            action="delivery.replay",
+            target=webhook,
+            agent=webhook.agent,
+            after={"deliveries": count, "delivery": str(delivery.pk) if delivery else None},
+        )
     return count
 
 
@@ -168,22 +177,8 @@ def _kinds_known(scopes: Sequence[str]) -> list[str]:
 
 
 def _lock(webhook: Webhook, by: Principal) -> Webhook:
-    locked = (
-        webhooks_of(webhook.agent, by).select_for_update(of=("self",)).select_related("agent").filter(pk=webhook.pk)
-    )
-    found: Webhook | None = locked.first()
-    if found is None:
-        raise NotFound("There is no such webhook.")
-    return found
-
-
-def _forward(webhook: Webhook) -> None:
-    """Let a webhook begin where the streams end."""
-    for persona in Persona.values:
-        stream_publish(webhook.agent.pk, persona)
-    ends = dict(ChangeStream.objects.filter(agent=webhook.agent).values_list("persona", "last"))
-    webhook.actor_position = ends.get(Persona.ACTOR, 0)
-    webhook.subconscious_position = ends.get(Persona.SUBCONSCIOUS, 0)
+    rows = webhooks_of(webhook.agent, by).select_for_update(of=("self",)).select_related("agent")
+    return existing(rows.filter(pk=webhook.pk).first(), "There is no such webhook.")
 
 
 def _scopes_check(scopes: Sequence[str]) -> list[str]:

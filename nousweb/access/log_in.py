@@ -12,7 +12,6 @@ from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.auth.signals import user_logged_in
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, Sum
@@ -107,9 +106,8 @@ class LoginGuard(AxesDatabaseHandler):
             attempts.aggregate(count=Sum("failures_since_start"))["count"] or 0
             for attempts in self.get_user_attempts(request, credentials)
         )
-        if by_address >= settings.LOGIN_ADDRESS_FAILURES:
-            return max(by_both, settings.LOGIN_FAILURES)
-        return by_both
+        too_many = by_address >= settings.LOGIN_ADDRESS_FAILURES
+        return max(by_both, settings.LOGIN_FAILURES) if too_many else by_both
 
     def reset_user_attempts(self, request: Any, credentials: dict[str, Any] | None = None) -> int:
         """Forget the failures of the person who has just signed in, at this address only: an account of one's own must
@@ -133,10 +131,9 @@ def login_name(request: Any, credentials: dict[str, Any] | None = None) -> str |
 
 def login_locked(request: HttpRequest, *args: Any) -> HttpResponse:
     """The page of somebody who must wait before they may try again."""
-    wait = settings.AXES_COOLOFF_TIME
-    said = {"minutes": settings.LOGIN_LOCK_MINUTES}
-    response = render(request, "registration/locked.html", said, status=429)
-    response["Retry-After"] = str(int(wait.total_seconds()))
+    minutes = settings.LOGIN_LOCK_MINUTES
+    response = render(request, "registration/locked.html", {"minutes": minutes}, status=429)
+    response["Retry-After"] = str(minutes * 60)
     return response
 
 
@@ -171,17 +168,12 @@ SYSTEMS = (
 )  # fmt: skip
 
 
-def sign_ins_watch() -> None:
-    """Begin to note; called once when the apps are ready."""
-    user_logged_in.connect(_noted, dispatch_uid="nousweb.access.sign_ins")
-
-
-def sign_in_note(request: HttpRequest, person: User) -> None:
-    """Note that this person is signed in in the session of a request."""
+def sign_in_note(request: HttpRequest, user: User, **signal: Any) -> None:
+    """Note that this person is signed in in the session of a request. Receiver of Django's `user_logged_in`."""
     if not request.session.session_key:
         request.session.save()
     sign_in_record(
-        person=person,
+        person=user,
         session_key=request.session.session_key or "",
         browser=browser_name(request.headers.get("User-Agent", "")),
         address=client_address(request),
@@ -193,7 +185,3 @@ def browser_name(user_agent: str) -> str:
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     return f"{browser} on {system}" if browser and system else browser or user_agent[:80]
-
-
-def _noted(sender: type[User], request: HttpRequest, user: User, **signal: Any) -> None:
-    sign_in_note(request, user)

@@ -38,6 +38,26 @@ NO_FIELDS = ("body", "payload", "query", "path")
 """Parts of a place that name where a value was sent, not which one."""
 
 
+_NOT_JSON = (415, "unsupported_media_type", "Not JSON", "Send the body as application/json.")
+_UNREADABLE = (400, "bad_request", "Request refused", "The request cannot be read as it was sent.")
+REFUSED: dict[type[Exception], tuple[int, str, str, str]] = {
+    AuthenticationError: (
+        401,
+        "not_authenticated",
+        "Not authenticated",
+        "Send an agent's token as “Authorization: Bearer …”, or sign in.",
+    ),
+    # The check of a session's CSRF token reads forms, also those that no parser can read.
+    MultiPartParserError: _NOT_JSON,
+    RawPostDataException: _NOT_JSON,
+    UnreadablePostError: _UNREADABLE,
+    SuspiciousOperation: _UNREADABLE,
+    BadRequest: _UNREADABLE,
+    Http404: (404, "not_found", "Not found", "There is nothing here."),
+}
+"""Errors that are always answered alike: status, code, title and sentence of the problem document."""
+
+
 def _errors_handled(api: NinjaAPI) -> None:
 
     @api.exception_handler(DomainError)
@@ -56,36 +76,16 @@ def _errors_handled(api: NinjaAPI) -> None:
         detail = "; ".join(f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:5])
         return problem(request, 422, "invalid", "Invalid request", detail[:1000], errors=errors[:50])
 
-    @api.exception_handler(AuthenticationError)
-    def authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        return problem(
-            request,
-            401,
-            "not_authenticated",
-            "Not authenticated",
-            "Send an agent's token as “Authorization: Bearer …”, or sign in.",
-        )
+    def refused(request: HttpRequest, error: Any) -> HttpResponse:
+        return problem(request, *next(refusal for kind, refusal in REFUSED.items() if isinstance(error, kind)))
+
+    for kind in REFUSED:
+        api.add_exception_handler(kind, refused)
 
     @api.exception_handler(RequestDataTooBig)
     def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
         return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
-
-    # The check of a session's CSRF token reads forms, also those that no parser can read.
-    @api.exception_handler(MultiPartParserError)
-    @api.exception_handler(RawPostDataException)
-    def not_json(request: HttpRequest, error: Exception) -> HttpResponse:
-        return problem(request, 415, "unsupported_media_type", "Not JSON", "Send the body as application/json.")
-
-    @api.exception_handler(UnreadablePostError)
-    @api.exception_handler(SuspiciousOperation)
-    @api.exception_handler(BadRequest)
-    def unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
-        return problem(request, 400, "bad_request", "Request refused", "The request cannot be read as it was sent.")
-
-    @api.exception_handler(Http404)
-    def not_found(request: HttpRequest, error: Http404) -> HttpResponse:
-        return problem(request, 404, "not_found", "Not found", "There is nothing here.")
 
     @api.exception_handler(HttpError)
     def http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -188,11 +188,14 @@ api = Api(
 _errors_handled(api)
 api.add_decorator(unknown_parameters_refused, mode="view")
 # Addresses are looked for in this order: what is asked for most comes first.
-api.add_router("", context_router)
-api.add_router("", recall_router)
-api.add_router("", identity_router)
-api.add_router("", change_router)
-api.add_router("", webhook_router)
-api.add_router("", memory_router)
-api.add_router("", settings_router)
-api.add_router("", expectation_router)
+for router in (
+    context_router,
+    recall_router,
+    identity_router,
+    change_router,
+    webhook_router,
+    memory_router,
+    settings_router,
+    expectation_router,
+):
+    api.add_router("", router)

@@ -40,14 +40,8 @@ def _database_folder() -> Path | None:
     pointer = settings.DATA_DIR / "postgres.location"
     with contextlib.suppress(OSError):
         folder = Path(pointer.read_text().strip())
-    return folder if _there(folder) else None
-
-
-def _there(folder: Path) -> bool:
-    try:
-        return folder.is_dir()
-    except OSError:
-        return False
+    # Unlike the path's own method it says no, too, of a folder that may not be looked at.
+    return folder if os.path.isdir(folder) else None
 
 
 def _room(folder: Path) -> str:

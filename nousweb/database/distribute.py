@@ -225,16 +225,25 @@ def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Dist
     return done
 
 
+NEEDS = {
+    "EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')": (
+        "This database has no extension citus: CREATE EXTENSION citus on each server first."
+    ),
+    "EXISTS (SELECT FROM pg_dist_node WHERE isactive AND groupid <> 0)": (
+        "This coordinator knows no other server: SELECT citus_add_node(host, port) first."
+    ),
+    "EXISTS (SELECT FROM pg_dist_node WHERE groupid = 0)": (
+        "The coordinator has no address yet: SELECT citus_set_coordinator_host(…) first."
+    ),
+    "to_regclass('memory_event') IS NOT NULL": "The database has no tables yet: run migrate first.",
+}
+"""What has to be true, in their order, and the problem where it is not."""
+
+
 def _check(connection: psycopg.Connection[Any]) -> None:
-    if not _one(connection, "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"):
-        raise NotDistributable("This database has no extension citus: CREATE EXTENSION citus on each server first.")
-    nodes = _one(connection, "SELECT count(*) FILTER (WHERE groupid <> 0) FROM pg_dist_node WHERE isactive")
-    if not nodes:
-        raise NotDistributable("This coordinator knows no other server: SELECT citus_add_node(host, port) first.")
-    if not _one(connection, "SELECT EXISTS (SELECT FROM pg_dist_node WHERE groupid = 0)"):
-        raise NotDistributable("The coordinator has no address yet: SELECT citus_set_coordinator_host(…) first.")
-    if not _one(connection, "SELECT to_regclass('memory_event') IS NOT NULL"):
-        raise NotDistributable("The database has no tables yet: run migrate first.")
+    for question, problem in NEEDS.items():
+        if not _one(connection, f"SELECT {question}"):
+            raise NotDistributable(problem)
 
 
 def _functions_share(connection: psycopg.Connection[Any]) -> None:

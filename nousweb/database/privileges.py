@@ -22,20 +22,19 @@ APPEND_ONLY: dict[str, tuple[str, ...]] = {
 }
 """Tables to which the product only adds, each with the columns that it may update nevertheless."""
 
-KEPT_FOR_A_TIME = {
+READ_ONLY = frozenset({"django_migrations"})
+LESS_THAN_ROWS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(READ_ONLY, frozenset({"SELECT"})),
+    **dict.fromkeys(APPEND_ONLY, frozenset({"SELECT", "INSERT"})),
+    # Of these the product updates no row: it only deletes old rows, and rows of erased agents.
     "identity_change": frozenset({"SELECT", "INSERT", "DELETE"}),
     "identity_changestream": frozenset({"SELECT", "DELETE"}),
-}
-"""Tables of which the product updates no row: it only deletes old rows, and rows of erased agents."""
-
-WRITTEN_ONCE = {
+    # The seals: the product adds them and their leaves, and an erasure's functions note the holes.
     "identity_logseal": frozenset({"SELECT", "INSERT"}),
     "identity_logleaves": frozenset({"SELECT", "INSERT"}),
     "identity_loghole": frozenset({"SELECT"}),
 }
-"""The seals: the product adds them and their leaves, and an erasure's functions note the holes."""
-
-READ_ONLY = frozenset({"django_migrations"})
+"""Privileges of the product on tables whose rows it does not write as it likes."""
 
 OWNERS_FUNCTIONS = (
     "nous_erase_facts",
@@ -76,7 +75,8 @@ def privileges_grant(connection: psycopg.Connection, product: str) -> None:
         _grant_database(connection, role)
         for table in _tables(connection, product):
             name = sql.Identifier(table.name)
-            wanted = _wanted(table)
+            sequence = table.kind == "S"
+            wanted = frozenset({"USAGE", "SELECT"}) if sequence else LESS_THAN_ROWS.get(table.name, ROWS)
             if table.held != wanted:
                 connection.execute(sql.SQL("REVOKE ALL ON {} FROM {}").format(name, role))
                 rights = sql.SQL(", ").join(map(sql.SQL, sorted(wanted)))
@@ -116,18 +116,6 @@ def weakness(connection: psycopg.Connection, product: str | None = None) -> str:
     if may_change:
         return f"The database role {name} of the product has the right to change rows of the audit trail."
     return ""
-
-
-def _wanted(table: _Table) -> frozenset[str]:
-    if table.kind == "S":
-        return frozenset({"USAGE", "SELECT"})
-    if table.name in READ_ONLY:
-        return frozenset({"SELECT"})
-    if table.name in KEPT_FOR_A_TIME:
-        return KEPT_FOR_A_TIME[table.name]
-    if table.name in WRITTEN_ONCE:
-        return WRITTEN_ONCE[table.name]
-    return frozenset({"SELECT", "INSERT"}) if table.name in APPEND_ONLY else ROWS
 
 
 def _may_become_owner(connection: psycopg.Connection, product: str) -> bool:

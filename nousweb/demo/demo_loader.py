@@ -138,10 +138,6 @@ def _identity_steps(
     return steps
 
 
-class DemoRefused(RuntimeError):
-    """The API refused a call of the demo; the message holds its answer."""
-
-
 class Caller:
     """An agent's token, used against the API inside this process: no server runs yet when the demo is made."""
 
@@ -153,7 +149,7 @@ class Caller:
             method, f"/api{path}", json.dumps(body), content_type="application/json", secure=True
         )
         if answer.status_code >= 400:
-            raise DemoRefused(f"{method} {path}: {answer.content.decode()[:500]}")
+            raise RuntimeError(f"{method} {path}: {answer.content.decode()[:500]}")
         return answer.json() if answer.content else None
 
 
@@ -170,27 +166,23 @@ def memory_steps(
     for episode in story.EPISODES:
         last = min(_end(by_id[loop_id]) for loop_id in episode.loops)
         steps.append((last - 0.01, partial(_episode_tell, start, by_id, episode, actor, events)))
-    for days_ago, decision, review in story.DECISIONS:
-        steps.append((days_ago, partial(_decide, decision, review, actor)))
-    for days_ago, procedure, successes, failures in story.PROCEDURES:
-        steps.append((days_ago, partial(_procedure_use, procedure, successes, failures, actor)))
-    for days_ago, who, censor in story.CENSORS:
-        steps.append((days_ago, _censor_step(who, censor, actor, admin, agent)))
-    for days_ago, text in story.CHECKED_TEXTS:
-        steps.append((days_ago, partial(actor, "POST", "/censors/check", {"text": text})))
-    for days_ago, content in story.CHAIN:
-        steps.append((days_ago, partial(_believe, content, actor, facts)))
-    for days_ago, subject, content in story.SUBCONSCIOUS_FACTS:
-        body = {"content": content, "subject": subject, "confidence": 0.6}
-        steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
+    steps += [(days_ago, partial(_decide, actor, *told)) for days_ago, *told in story.DECISIONS]
+    steps += [(days_ago, partial(_procedure_use, actor, *told)) for days_ago, *told in story.PROCEDURES]
+    steps += [(days_ago, _censor_step(who, censor, actor, admin, agent)) for days_ago, who, censor in story.CENSORS]
+    steps += [
+        (days_ago, partial(actor, "POST", "/censors/check", {"text": text})) for days_ago, text in story.CHECKED_TEXTS
+    ]
+    steps += [(days_ago, partial(_believe, content, actor, facts)) for days_ago, content in story.CHAIN]
+    steps += [
+        (days_ago, partial(dreamer, "POST", "/facts", {"content": content, "subject": subject, "confidence": 0.6}))
+        for days_ago, subject, content in story.SUBCONSCIOUS_FACTS
+    ]
     steps.append((1.3, partial(_working, actor)))
     days_ago, most, reason = story.REVIEWS_PER_DAY
     change = partial(settings_update, agent=agent, attention=AttentionBudget(per_day=most), reason=reason, by=admin)
     steps.append((days_ago, change))
     steps += [(days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, -1, -1)]
-    for days_ago, session, asked, said, outcome in story.QUESTIONS:
-        steps.append((days_ago, partial(_ask, session, asked, said, outcome, actor)))
-    return steps
+    return steps + [(days_ago, partial(_ask, actor, *told)) for days_ago, *told in story.QUESTIONS]
 
 
 def _end(loop: story.Loop) -> float:
@@ -233,13 +225,13 @@ def _episode_tell(
     actor("POST", f"/episodes/{made['id']}/close", closing)
 
 
-def _decide(decision: dict[str, Any], review: tuple[str, str] | None, actor: Caller) -> None:
+def _decide(actor: Caller, decision: Any, review: Any) -> None:
     made = actor("POST", "/decisions", decision)
     if review:
         actor("POST", f"/decisions/{made['id']}/review", {"outcome": review[0], "note": review[1]})
 
 
-def _procedure_use(procedure: dict[str, Any], successes: int, failures: int, actor: Caller) -> None:
+def _procedure_use(actor: Caller, procedure: Any, successes: Any, failures: Any) -> None:
     made = actor("POST", "/procedures", procedure)
     for success in [True] * successes + [False] * failures:
         actor("POST", f"/procedures/{made['id']}/activate", {})
@@ -276,7 +268,7 @@ def _health_keep(agent: Agent) -> None:
         score_keep(view(agent, include_quarantined=True))
 
 
-def _ask(session: str, asked: str, said: str, outcome: str, actor: Caller) -> None:
+def _ask(actor: Caller, session: str, asked: str, said: str, outcome: str) -> None:
     # Earlier facts must be searchable, as they would have been.
     embed_pending_rows()
     run = actor("POST", "/context", {"session_id": session, "input": asked})

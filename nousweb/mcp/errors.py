@@ -1,55 +1,17 @@
 """Errors of the protocol, each with its code of JSON-RPC and its status of HTTP."""
 
-from typing import Any, ClassVar
+from typing import Any
 
-from mcp_types.jsonrpc import (
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    UNSUPPORTED_PROTOCOL_VERSION,
-    ErrorData,
-)
+from mcp_types.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, ErrorData
+
+STATUSES = {INTERNAL_ERROR: 200, METHOD_NOT_FOUND: 404}
+"""By code; 400 for the others."""
 
 
 class ProtocolError(Exception):
     """A message that cannot be answered with a result; `status` is that of HTTP."""
 
-    code: ClassVar[int] = INTERNAL_ERROR
-    status: ClassVar[int] = 200
-
-    def __init__(self, message: str, data: Any = None) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.error = ErrorData(code=self.code, message=message, data=data)
-
-
-class NotJson(ProtocolError):
-    code = PARSE_ERROR
-    status = 400
-
-
-class InvalidRequest(ProtocolError):
-    code = INVALID_REQUEST
-    status = 400
-
-
-class InvalidParams(ProtocolError):
-    code = INVALID_PARAMS
-    status = 400
-
-
-class MethodNotFound(ProtocolError):
-    code = METHOD_NOT_FOUND
-    status = 404
-
-
-class HeaderMismatch(ProtocolError):
-    code = HEADER_MISMATCH
-    status = 400
-
-
-class UnsupportedVersion(ProtocolError):
-    code = UNSUPPORTED_PROTOCOL_VERSION
-    status = 400
+        self.error = ErrorData(code=code, message=message, data=data)
+        self.status = STATUSES.get(code, 400)

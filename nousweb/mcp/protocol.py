@@ -9,7 +9,15 @@ from typing import Any
 
 import mcp_types as types
 import structlog
-from mcp_types.jsonrpc import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp_types.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from mcp_types.methods import parse_client_request, serialize_server_result
 from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
@@ -22,7 +30,7 @@ from pydantic import ValidationError
 from identity.principal import Principal
 from nousweb import __version__
 from nousweb.mcp import resources, tools
-from nousweb.mcp.errors import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
+from nousweb.mcp.errors import ProtocolError
 
 CATALOGUE_TTL = 3_600_000
 """Milliseconds for which a client may keep the lists, which only a new release changes."""
@@ -73,57 +81,50 @@ def _discover(by: Principal, params: Params) -> types.Result:
     )
 
 
-def _call_tool(by: Principal, params: types.CallToolRequestParams) -> types.Result:
-    return tools.tool_named(params.name).call(by, params.arguments or {})
-
-
-def _get_prompt(by: Principal, params: types.GetPromptRequestParams) -> types.Result:
-    return resources.prompt_filled(by, params.name, params.arguments or {})
-
-
 HANDLERS: Mapping[str, Handler] = {
     "initialize": _initialize,
     "ping": lambda by, params: types.EmptyResult(),
     "server/discover": _discover,
     "tools/list": lambda by, params: types.ListToolsResult(tools=list(tools.definitions()), ttl_ms=CATALOGUE_TTL),
-    "tools/call": _call_tool,
+    "tools/call": lambda by, params: tools.tool_named(params.name).call(by, params.arguments or {}),
     "resources/list": lambda by, params: types.ListResourcesResult(resources=resources.listed(), ttl_ms=CATALOGUE_TTL),
     "resources/templates/list": lambda by, params: types.ListResourceTemplatesResult(
         resource_templates=resources.listed_templates(), ttl_ms=CATALOGUE_TTL
     ),
     "resources/read": lambda by, params: resources.read(by, str(params.uri)),
     "prompts/list": lambda by, params: types.ListPromptsResult(prompts=[resources.CONTEXT], ttl_ms=CATALOGUE_TTL),
-    "prompts/get": _get_prompt,
+    "prompts/get": lambda by, params: resources.prompt_filled(by, params.name, params.arguments or {}),
 }
 
 
 def envelope(message: Any) -> JSONRPCRequest | None:
-    """The request that `message` is; None for a notification, which nobody answers. Raises InvalidRequest."""
-    if not isinstance(message, dict):
-        raise InvalidRequest("Send one JSON-RPC request or notification.")
-    if "id" not in message:
-        if message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str):
+    """The request that `message` is; None for a notification, which nobody answers. Raises ProtocolError."""
+    match message:
+        case {"id": _}:
+            pass
+        case {"jsonrpc": "2.0", "method": str()}:
             return None
-        raise InvalidRequest("Send one JSON-RPC request or notification.")
+        case _:
+            raise ProtocolError(INVALID_REQUEST, "Send one JSON-RPC request or notification.")
     try:
         return JSONRPCRequest.model_validate(message)
     except ValidationError as error:
-        raise InvalidRequest(_first_reason(error)) from error
+        raise ProtocolError(INVALID_REQUEST, _first_reason(error)) from error
 
 
 def answer(request: JSONRPCRequest, *, version: str, by: Principal) -> dict[str, Any]:
     """The result of `request` at the protocol version `version`, as JSON. Raises ProtocolError."""
     if version not in KNOWN_PROTOCOL_VERSIONS:
-        raise InvalidRequest(f"There is no protocol version {version[:40]!r}.")
+        raise ProtocolError(INVALID_REQUEST, f"There is no protocol version {version[:40]!r}.")
     handler = HANDLERS.get(request.method)
     try:
         if handler is None:
             raise KeyError(request.method)
         parsed = parse_client_request(request.method, version, request.params)
     except KeyError as error:
-        raise MethodNotFound(f"There is no method {request.method[:100]!r} here.") from error
+        raise ProtocolError(METHOD_NOT_FOUND, f"There is no method {request.method[:100]!r} here.") from error
     except ValidationError as error:
-        raise InvalidParams(_first_reason(error)) from error
+        raise ProtocolError(INVALID_PARAMS, _first_reason(error)) from error
     result = handler(by, parsed.params)
     data = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(result, types.CallToolResult) and result.structured_content is not None:
@@ -137,11 +138,13 @@ def answer(request: JSONRPCRequest, *, version: str, by: Principal) -> dict[str,
 
 
 def batch_answers(messages: list[Any], *, version: str, by: Principal) -> list[dict[str, Any]]:
-    """The answers to the requests of a batch. Raises InvalidRequest where a batch is not possible."""
+    """The answers to the requests of a batch. Raises ProtocolError where a batch is not possible."""
     if version not in BATCH_VERSIONS:
-        raise InvalidRequest(f"Protocol version {version[:40]} has no batches: send one message at a time.")
+        raise ProtocolError(
+            INVALID_REQUEST, f"Protocol version {version[:40]} has no batches: send one message at a time."
+        )
     if not 1 <= len(messages) <= MAX_BATCH:
-        raise InvalidRequest(f"A batch holds 1 to {MAX_BATCH} messages, not {len(messages):,}.")
+        raise ProtocolError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages, not {len(messages):,}.")
     return [found for message in messages if (found := _batched(message, version, by)) is not None]
 
 
@@ -152,13 +155,10 @@ def _batched(message: Any, version: str, by: Principal) -> dict[str, Any] | None
         if asked is None:
             return None
         if asked.method == "initialize":
-            raise InvalidRequest("initialize cannot be part of a batch.")
+            raise ProtocolError(INVALID_REQUEST, "initialize cannot be part of a batch.")
         return result_message(asked, answer(asked, version=version, by=by))
-    except ProtocolError as error:
+    except Exception as error:
         return error_message(asked, error)
-    except Exception:
-        logger.exception("mcp.unexpected_error")
-        return error_message(asked, unexpected_error())
 
 
 def result_message(request: JSONRPCRequest, result: dict[str, Any]) -> dict[str, Any]:
@@ -166,16 +166,14 @@ def result_message(request: JSONRPCRequest, result: dict[str, Any]) -> dict[str,
     return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result).model_dump(mode="json")
 
 
-def error_message(request: JSONRPCRequest | None, error: ProtocolError) -> dict[str, Any]:
-    """`error` as the message that answers `request`, or a message that cannot be read."""
+def error_message(request: JSONRPCRequest | None, error: Exception) -> dict[str, Any]:
+    """`error` as the message that answers `request`, or one that cannot be read. A fault on our side is logged."""
+    if not isinstance(error, ProtocolError):
+        logger.error("mcp.unexpected_error", exc_info=error)
+        error = ProtocolError(INTERNAL_ERROR, "Something went wrong on our side; the request id finds it in the log.")
     message = JSONRPCError(jsonrpc="2.0", id=request.id if request else None, error=error.error)
     body = message.model_dump(mode="json", exclude_none=True)
     return {**body, "id": message.id}
-
-
-def unexpected_error() -> ProtocolError:
-    """The error that a client gets for a fault on our side."""
-    return ProtocolError("Something went wrong on our side; the request id finds it in the log.")
 
 
 def _first_reason(error: ValidationError) -> str:

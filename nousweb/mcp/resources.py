@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 import mcp_types as types
+from mcp_types.jsonrpc import INVALID_PARAMS
 from pydantic_core import to_json
 
 from identity.principal import Principal
-from nousweb.mcp.errors import InvalidParams
+from nousweb.mcp.errors import ProtocolError
 from nousweb.mcp.operations import Operation
 
 JSON = "application/json"
@@ -90,7 +91,7 @@ def listed_templates() -> list[types.ResourceTemplate]:
 
 
 def read(by: Principal, uri: str) -> types.ReadResourceResult:
-    """The resource at `uri` as `by` may read it. Raises InvalidParams where there is none or it is refused."""
+    """The resource at `uri` as `by` may read it. Raises ProtocolError where there is none or it is refused."""
     for resource in RESOURCES:
         arguments = resource.match(uri)
         if arguments is None:
@@ -98,12 +99,14 @@ def read(by: Principal, uri: str) -> types.ReadResourceResult:
         try:
             answer = resource.operation.call(by, arguments)
         except ValueError as error:
-            raise InvalidParams(str(error), {"uri": uri}) from error
+            raise ProtocolError(INVALID_PARAMS, str(error), {"uri": uri}) from error
         if answer.refused:
-            raise InvalidParams(f"{answer.body['title']}: {answer.body['detail']}", {"uri": uri, **answer.body})
+            raise ProtocolError(
+                INVALID_PARAMS, f"{answer.body['title']}: {answer.body['detail']}", {"uri": uri, **answer.body}
+            )
         contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(answer.body).decode())
         return types.ReadResourceResult(contents=[contents])
-    raise InvalidParams("There is no such resource.", {"uri": uri})
+    raise ProtocolError(INVALID_PARAMS, "There is no such resource.", {"uri": uri})
 
 
 CONTEXT = types.Prompt(
@@ -119,12 +122,12 @@ ASSEMBLY = Operation("POST", "context")
 
 
 def prompt_filled(by: Principal, name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
-    """The prompt `name` for `arguments`. Raises InvalidParams for another name, and where the context is refused."""
+    """The prompt `name` for `arguments`. Raises ProtocolError for another name, and where the context is refused."""
     if name != CONTEXT.name:
-        raise InvalidParams(f"There is no prompt {name[:100]!r}.")
+        raise ProtocolError(INVALID_PARAMS, f"There is no prompt {name[:100]!r}.")
     answer = ASSEMBLY.call(by, {"session_id": "mcp", **arguments})
     if answer.refused:
-        raise InvalidParams(f"{answer.body['title']}: {answer.body['detail']}", answer.body)
-    text = f"{answer.body['system_prompt']}\n\n{arguments['input']}"
-    message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        raise ProtocolError(INVALID_PARAMS, f"{answer.body['title']}: {answer.body['detail']}", answer.body)
+    content = types.TextContent(text=f"{answer.body['system_prompt']}\n\n{arguments['input']}")
+    message = types.PromptMessage(role="user", content=content)
     return types.GetPromptResult(description=f"Context {answer.body['id']}", messages=[message])

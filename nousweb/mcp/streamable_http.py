@@ -6,11 +6,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import mcp_types as types
-import structlog
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from mcp_types.jsonrpc import JSONRPCRequest
+from mcp_types.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    JSONRPCRequest,
+)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json
 
@@ -18,8 +23,8 @@ from identity.principal import acting
 from nousweb.access.api_authentication import TokenAuth
 from nousweb.access.oauth.views import challenge, resource_of
 from nousweb.lib.problem_documents import problem
-from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
-from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
+from nousweb.mcp.errors import ProtocolError
+from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message
 
 PREFIX, SUFFIX = "=?base64?", "?="
 
@@ -33,8 +38,6 @@ def decoded(value: str | None) -> str | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
 
-
-logger = structlog.get_logger(__name__)
 
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that a request of 2026-07-28 repeats in the header Mcp-Name."""
@@ -75,17 +78,13 @@ def message_answer(request: HttpRequest) -> HttpResponse:
         version = _modern_version(request, asked) if modern else _handshake_version(request)
         with acting(by):
             return JsonResponse(result_message(asked, answer(asked, version=version, by=by)))
-    except ProtocolError as error:
-        refusal = error
     except RequestDataTooBig:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
         return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
-    except Exception:
-        logger.exception("mcp.unexpected_error")
-        refusal = unexpected_error()
-    # Older clients read the body of an error only where the exchange itself went well.
-    status = refusal.status if modern or asked is None else 200
-    return JsonResponse(error_message(asked, refusal), status=status)
+    except Exception as error:
+        # Older clients read the body of an error only where the exchange itself went well.
+        status = getattr(error, "status", 200) if modern or asked is None else 200
+        return JsonResponse(error_message(asked, error), status=status)
 
 
 def _same_origin(request: HttpRequest) -> bool:
@@ -98,7 +97,7 @@ def _message(request: HttpRequest) -> Any:
     try:
         return from_json(request.body, allow_inf_nan=False)
     except ValueError as error:
-        raise NotJson("The body is not valid JSON in UTF-8.") from error
+        raise ProtocolError(PARSE_ERROR, "The body is not valid JSON in UTF-8.") from error
 
 
 def _is_modern(request: HttpRequest) -> bool:
@@ -118,16 +117,17 @@ def _modern_version(request: HttpRequest, asked: JSONRPCRequest) -> str:
     meta = params.get("_meta")
     required = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
     if not isinstance(meta, dict) or (missing := [key for key in required if key not in meta]):
-        raise InvalidParams(f"params._meta lacks {', '.join(required if not isinstance(meta, dict) else missing)}.")
+        raise ProtocolError(
+            INVALID_PARAMS, f"params._meta lacks {', '.join(required if not isinstance(meta, dict) else missing)}."
+        )
     if meta[types.PROTOCOL_VERSION_META_KEY] != stated:
-        raise HeaderMismatch("The header MCP-Protocol-Version is not the version in params._meta.")
+        raise ProtocolError(HEADER_MISMATCH, "The header MCP-Protocol-Version is not the version in params._meta.")
     if request.headers.get("Mcp-Method") != asked.method:
-        raise HeaderMismatch("The header Mcp-Method is not the method of the body.")
+        raise ProtocolError(HEADER_MISMATCH, "The header Mcp-Method is not the method of the body.")
     name = params.get(NAMED_BY.get(asked.method, ""))
     if isinstance(name, str) and decoded(request.headers.get("Mcp-Name")) != name:
-        raise HeaderMismatch(f"The header Mcp-Name is not the body's {NAMED_BY[asked.method]}.")
+        raise ProtocolError(HEADER_MISMATCH, f"The header Mcp-Name is not the body's {NAMED_BY[asked.method]}.")
     if stated not in MODERN_PROTOCOL_VERSIONS:
-        supported = list(MODERN_PROTOCOL_VERSIONS)
-        data = types.UnsupportedProtocolVersionErrorData(supported=supported, requested=stated)
-        raise UnsupportedVersion("Unsupported protocol version", data.model_dump(mode="json"))
+        data = types.UnsupportedProtocolVersionErrorData(supported=list(MODERN_PROTOCOL_VERSIONS), requested=stated)
+        raise ProtocolError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data.model_dump(mode="json"))
     return stated

@@ -6,10 +6,11 @@ from functools import cache
 from typing import Any
 
 import mcp_types as types
+from mcp_types.jsonrpc import INVALID_PARAMS
 from pydantic_core import to_json
 
 from identity.principal import Principal
-from nousweb.mcp.errors import InvalidParams
+from nousweb.mcp.errors import ProtocolError
 from nousweb.mcp.operations import Answer, Operation, self_contained
 
 RETRIED = (429, 503)
@@ -243,10 +244,10 @@ def definitions() -> tuple[types.Tool, ...]:
 
 
 def tool_named(name: str) -> MemoryTool:
-    """The tool `name`. Raises InvalidParams where there is none."""
+    """The tool `name`. Raises ProtocolError where there is none."""
     found = next((tool for tool in TOOLS if tool.name == name), None)
     if found is None:
-        raise InvalidParams(f"There is no tool {name[:100]!r}.")
+        raise ProtocolError(INVALID_PARAMS, f"There is no tool {name[:100]!r}.")
     return found
 
 

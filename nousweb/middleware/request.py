@@ -10,7 +10,7 @@ import structlog
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 from django.middleware.gzip import GZipMiddleware
@@ -69,18 +69,17 @@ class RequestIdMiddleware(Middleware):
         request.request_id = request_id  # type: ignore[attr-defined]
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             if "\x00" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
-                response = self._refuse_nul(request)
+                response = _refused(request, 400, "bad_request", "A NUL character has no place in an address.")
             else:
                 response = self.get_response(request)
         response["X-Request-Id"] = request_id
         return response
 
-    @staticmethod
-    def _refuse_nul(request: HttpRequest) -> HttpResponse:
-        detail = "A NUL character has no place in an address."
-        if for_programs(request):
-            return problem(request, 400, "bad_request", "Bad request", detail)
-        return HttpResponseBadRequest(detail)
+
+def _refused(request: HttpRequest, status: int, code: str, detail: str) -> HttpResponse:
+    if for_programs(request):
+        return problem(request, status, code, "Request refused", detail)
+    return HttpResponse(detail, status=status, content_type="text/plain; charset=utf-8")
 
 
 class RequestMetricsMiddleware(Middleware):
@@ -134,38 +133,25 @@ class MalformedRequestMiddleware(Middleware):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         of_api = for_programs(request)
-        refusal = (
-            self._query(request) or self._length(request) or self._encoding(request) or self._form(request, of_api)
-        )
-        response = self._refuse(request, refusal) if refusal else self.get_response(request)
+        refusal = self._refusal(request, of_api)
+        response = _refused(request, *refusal) if refusal else self.get_response(request)
         # Django refuses by a page, among others, a host that it does not serve.
         if of_api and response.status_code == 400 and response.get("Content-Type", "").startswith("text/html"):
-            return self._refuse(request, UNREADABLE)
+            return _refused(request, *UNREADABLE)
         return response
 
     @staticmethod
-    def _query(request: HttpRequest) -> Refusal | None:
-        if len(request.META.get("QUERY_STRING", "")) <= MAX_QUERY_BYTES:
-            return None
-        return 414, "too_large", f"What follows the “?” of an address holds at most {MAX_QUERY_BYTES:,} bytes."
-
-    @staticmethod
-    def _length(request: HttpRequest) -> Refusal | None:
+    def _refusal(request: HttpRequest, of_api: bool) -> Refusal | None:
+        if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY_BYTES:
+            return 414, "too_large", f"What follows the “?” of an address holds at most {MAX_QUERY_BYTES:,} bytes."
         length = request.META.get("CONTENT_LENGTH") or "0"
-        if length.isascii() and length.isdigit() and len(length) <= MAX_LENGTH_DIGITS:
+        if not (length.isascii() and length.isdigit() and len(length) <= MAX_LENGTH_DIGITS):
+            return 400, "bad_request", "Content-Length is no number of bytes."
+        if request.content_type not in FORMS:
             return None
-        return 400, "bad_request", "Content-Length is no number of bytes."
-
-    @staticmethod
-    def _encoding(request: HttpRequest) -> Refusal | None:
-        charset = str((request.content_params or {}).get("charset", "utf-8")).lower()
-        if request.content_type not in FORMS or charset in UTF_8:
-            return None
-        return 415, "unsupported_media_type", "Send text in UTF-8."
-
-    @staticmethod
-    def _form(request: HttpRequest, of_api: bool) -> Refusal | None:
-        if request.method != "POST" or request.content_type not in FORMS:
+        if str((request.content_params or {}).get("charset", "utf-8")).lower() not in UTF_8:
+            return 415, "unsupported_media_type", "Send text in UTF-8."
+        if request.method != "POST":
             return None
         if of_api and request.content_type == MULTIPART:
             return 415, "unsupported_media_type", "Send the body as application/json."
@@ -181,13 +167,6 @@ class MalformedRequestMiddleware(Middleware):
             return UNREADABLE
         return None
 
-    @staticmethod
-    def _refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-        status, code, detail = refusal
-        if for_programs(request):
-            return problem(request, status, code, "Request refused", detail)
-        return HttpResponse(detail, status=status, content_type="text/plain; charset=utf-8")
-
 
 class PageCompressionMiddleware(GZipMiddleware):
     """Compresses pages, for browsers that accept it.
@@ -201,9 +180,7 @@ class PageCompressionMiddleware(GZipMiddleware):
     max_random_bytes = 100
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if for_programs(request):
-            return response
-        return super().process_response(request, response)
+        return response if for_programs(request) else super().process_response(request, response)
 
 
 class PrincipalMiddleware(Middleware):

@@ -58,24 +58,29 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return HttpResponse("Metrics are for local clients or the bearer of NOUS_METRICS_TOKEN.\n", status=403)
     registry = CollectorRegistry()
     registry.register(_Measured(trusted))
-    if trusted:
-        registry.register(DatabaseGauges())
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 class _Measured(Collector):
-    """The figures of all web processes; for callers that are not `trusted`, those of the web server alone."""
+    """The figures of all web processes and the state of the domain; for callers that are not `trusted`, the figures of
+    the web server alone."""
 
     def __init__(self, trusted: bool) -> None:
         self._trusted = trusted
 
     def describe(self) -> list[Metric]:
-        """Nothing in advance: registering must not read files."""
+        """Nothing in advance: registering must neither read files nor query."""
         return []
 
     def collect(self) -> Iterator[Metric]:
+        """Yield each figure, and each gauge that could be read."""
         source = MultiProcessCollector(None) if os.environ.get("PROMETHEUS_MULTIPROC_DIR") else _process
-        return (one for one in source.collect() if self._trusted or one.name.startswith(WEB_SERVER))
+        yield from (one for one in source.collect() if self._trusted or one.name.startswith(WEB_SERVER))
+        for gauge, values in gauges_read() if self._trusted else ():
+            family = GaugeMetricFamily(gauge.name, gauge.description, labels=[gauge.label] if gauge.label else [])
+            for label, value in values.items():
+                family.add_metric([label] if gauge.label else [], value)
+            yield family
 
 
 def _has_token(request: HttpRequest) -> bool:
@@ -96,19 +101,3 @@ def _is_local(request: HttpRequest) -> bool:
         return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
     except ValueError:
         return False
-
-
-class DatabaseGauges(Collector):
-    """The state of the domain."""
-
-    def describe(self) -> list[Metric]:
-        """Nothing in advance: registering must not query."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield each gauge that could be read."""
-        for gauge, values in gauges_read():
-            family = GaugeMetricFamily(gauge.name, gauge.description, labels=[gauge.label] if gauge.label else [])
-            for label, value in values.items():
-                family.add_metric([label] if gauge.label else [], value)
-            yield family

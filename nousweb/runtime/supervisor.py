@@ -146,9 +146,7 @@ class Supervisor:
 
 
 def _ending(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 
 def answers(url: str, host: str) -> bool:

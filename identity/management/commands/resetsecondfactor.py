@@ -2,10 +2,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import CommandError
 
 from identity.principal import Principal
 from identity.services.second_factors import second_factor_reset
+from nousweb.lib import existing
 from nousweb.lib.commands import ServiceCommand
 
 
@@ -16,8 +16,7 @@ class Command(ServiceCommand):
         parser.add_argument("username")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        person = User.objects.filter(username=options["username"]).first()
-        if person is None:
-            raise CommandError(f"There is no account {options['username']!r}.")
+        username = options["username"]
+        person = existing(User.objects.filter(username=username).first(), f"There is no account {username!r}.")
         second_factor_reset(person=person, by=Principal.of_command())
         self.stderr.write(f"The second factor of {person.username} is reset; the password alone logs them in.")

@@ -183,9 +183,12 @@ def pending_rows(table: SealedTable, floor: int, limit: int) -> list[Pending]:
     """The rows of a table that are in no seal, up to `limit`, in the order in which they are to be sealed."""
     by_chain = _BY_CHAIN_ROUTED if is_distributed() else _BY_CHAIN
     form = (by_chain if table.by_chain else _NUMBERED) if table.numbered else _NAMED
-    counters = table.counters._meta.db_table if table.counters else ""
     statement = form.format(
-        table=table.table, agent=table.agent, persona=table.persona, join=table.join, counters=counters
+        table=table.table,
+        agent=table.agent,
+        persona=table.persona,
+        join=table.join,
+        counters=table.counters._meta.db_table if table.counters else "",
     )
     return [Pending(*row) for row in sql_rows(statement, {"kind": table.name, "floor": floor, "limit": limit})]
 

@@ -67,8 +67,7 @@ class Verification:
             done = LogSeal.objects.filter(serial__lte=after)
             for seal in done.order_by("kind", "agent_id", "persona", "-number").distinct("kind", "agent_id", "persona"):
                 self._heads[_chain(seal)] = seal
-            floors = done.exclude(floor=None).values_list("kind").order_by("kind").annotate(floor=Max("floor"))
-            self._floors = dict(floors)
+            self._floors = dict(done.exclude(floor=None).values_list("kind").order_by("kind").annotate(Max("floor")))
 
     def step(self, seals: int = BATCH) -> bool:
         """Check the next seals; returns whether there are more."""
@@ -220,9 +219,8 @@ def one_snapshot() -> Iterator[None]:
 
 
 def _missing(first: int, last: int) -> SealFinding:
-    if first == last:
-        return SealFinding("seal_missing", f"Seal {first} is missing.", serial=first)
-    return SealFinding("seal_missing", f"Seals {first} to {last} are missing, or out of their order.", serial=first)
+    many = f"Seals {first} to {last} are missing, or out of their order."
+    return SealFinding("seal_missing", f"Seal {first} is missing." if first == last else many, serial=first)
 
 
 def _chain(seal: LogSeal) -> Chain:
@@ -293,9 +291,8 @@ def _work(found: LogVerification) -> int:
 
 
 def _save(found: LogVerification, report: Report, serial: int, *, worked_at: object) -> None:
-    known = len(found.findings)
-    new = [asdict(finding) for finding in report.findings[: KEPT_FINDINGS - known]] if known < KEPT_FINDINGS else []
-    found.findings += new
+    free = max(0, KEPT_FINDINGS - len(found.findings))
+    found.findings += map(asdict, report.findings[:free])
     report.findings.clear()
     found.serial, found.rows, found.holes, found.problems = serial, report.rows, report.holes, report.problems
     found.worked_at = worked_at  # type: ignore[assignment]

@@ -23,7 +23,7 @@ from django.utils.http import urlencode
 from django.utils.text import slugify
 
 from identity.models import Agent
-from identity.services.list_export import list_export_record
+from identity.services.audit import list_export_record
 from nousweb.console.common.view_helpers import principal_of, query_without
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage, Row, keyset_page

@@ -8,20 +8,18 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import mcp_types as types
-import structlog
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
+from mcp_types.jsonrpc import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json, to_json
 
 from identity.principal import Principal, acting
 from identity.services.tokens import token_authenticate
-from nousweb.mcp.errors import NotJson, ProtocolError, UnsupportedVersion
-from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
+from nousweb.mcp.errors import ProtocolError
+from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message
 
 TOKEN_VARIABLE = "NOUS_TOKEN"  # noqa: S105
-
-logger = structlog.get_logger(__name__)
 
 
 class Command(BaseCommand):
@@ -55,7 +53,7 @@ class Command(BaseCommand):
             try:
                 message = from_json(line, allow_inf_nan=False)
             except ValueError as error:
-                raise NotJson("The line is not valid JSON in UTF-8.") from error
+                raise ProtocolError(PARSE_ERROR, "The line is not valid JSON in UTF-8.") from error
             if isinstance(message, list):
                 by = self._caller()
                 with acting(by):
@@ -69,11 +67,8 @@ class Command(BaseCommand):
             if asked.method == "initialize":
                 self.version = result["protocolVersion"]
             return result_message(asked, result)
-        except ProtocolError as error:
+        except Exception as error:
             return error_message(asked, error)
-        except Exception:
-            logger.exception("mcp.unexpected_error")
-            return error_message(asked, unexpected_error())
 
     def _version_of(self, params: dict[str, Any]) -> str:
         """The version that the request itself states, or else the one that `initialize` agreed on."""
@@ -82,13 +77,13 @@ class Command(BaseCommand):
         if stated is None:
             return self.version
         if stated not in MODERN_PROTOCOL_VERSIONS:
-            supported = list(MODERN_PROTOCOL_VERSIONS)
-            raise UnsupportedVersion("Unsupported protocol version", {"supported": supported, "requested": stated})
+            data = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": stated}
+            raise ProtocolError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
         return str(stated)
 
     def _caller(self) -> Principal:
         """The token's principal, looked up each time, so that a revoked token ends access."""
         found = token_authenticate(self.secret) if self.secret else None
         if found is None:
-            raise ProtocolError("There is no valid token.")
+            raise ProtocolError(INTERNAL_ERROR, "There is no valid token.")
         return Principal.of_token(found, request_id=uuid.uuid4().hex, channel="mcp")

@@ -10,7 +10,6 @@ import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import timedelta
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -45,7 +44,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, demo: bool, port: int | None, **options: Any) -> None:
         settings.PORT = port or settings.PORT
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _interrupt)
+            signal.signal(number, signal.default_int_handler)
         try:
             if demo:
                 demo_check()
@@ -145,10 +144,6 @@ def _port(raw: str) -> int:
         return whole(1, 65535)(raw)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _data_folder_taken() -> int:

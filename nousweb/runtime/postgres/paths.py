@@ -300,7 +300,7 @@ def check_requirements(url: str) -> None:
             row = connection.execute(
                 "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
             ).fetchone()
-            where = _where(connection)
+            where = f"at {connection.info.host}:{connection.info.port}"
     except psycopg.Error as error:
         # libpq's messages name host, port, user and database, and never the password.
         reason = " ".join(str(error).split()).rstrip(".")
@@ -324,8 +324,3 @@ def check_requirements(url: str) -> None:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
-
-
-def _where(connection: psycopg.Connection) -> str:
-    info = connection.info
-    return f"at {info.host}:{info.port}"
