@@ -8,7 +8,7 @@ from nousweb.mcp import mcp
 from nousweb.monitoring.health import healthz, readyz
 from nousweb.monitoring.metrics import metrics
 
-handler404 = "nousweb.console.common.not_found.page_missing"
+handler404 = "nousweb.console.common.view_helpers.page_missing"
 handler500 = "nousweb.database.outages.server_error"
 # Addresses are looked for in this order: what programs call comes first.
 urlpatterns = [

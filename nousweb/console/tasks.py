@@ -8,7 +8,7 @@ from context.feedback.health_score import HEALTH_BY_DAY, health_refresh, large_m
 from identity.models import Agent, Persona
 from memory.persona import VIEWS
 from nousweb.console.home.context_calls import usage_refresh
-from nousweb.console.home.memory_growth import growth_refresh
+from nousweb.console.home.usage import growth_refresh
 from nousweb.console.inbox.query import inbox_ranks_refresh
 from nousweb.console.memory.views.search import index_counts_refresh
 from nousweb.lib.background import task

@@ -13,7 +13,7 @@ from identity.services.inbox_items import InboxItem, item_snooze, notifications_
 from identity.services.proposals import proposal_approve
 from memory.models import FactChange, MemoryReview
 from memory.services.reviews.resolve import review_resolve
-from nousweb.console.common.change_sentence import change_sentence
+from nousweb.console.common.provenance import change_sentence
 from nousweb.lib import clock
 from tests.factories import make_fact, make_proposal, make_review
 from tests.http import browser

@@ -15,7 +15,7 @@ from memory.persona import ActorMemory
 from memory.services.facts import fact_supersede
 from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.working_memory import working_set
-from nousweb.console.context.views import behaviour_bisect as pages
+from nousweb.console.context.views import compare_runs as pages
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed
 from tests.factories import make_fact, make_principal, make_run

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from nousweb.console.identity.views.connect import connect_snippets
+from nousweb.console.identity.views.tokens import connect_snippets
 from tests.docs.snippets import PROJECT, snippets
 
 CLIENT = tomllib.loads((PROJECT / "clients/python/pyproject.toml").read_text())["project"]

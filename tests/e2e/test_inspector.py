@@ -16,7 +16,7 @@ from identity.services.proposals import identity_propose
 from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
-from nousweb.console.context.views import behaviour_bisect
+from nousweb.console.context.views import compare_runs
 from tests.e2e.conftest import press_key
 from tests.factories import EXPORT, make_fact, make_facts, make_run, pair_review
 
@@ -154,7 +154,7 @@ def test_changes_that_made_a_difference_are_found_step_by_step(
     log_in: Callable[..., Page],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(behaviour_bisect, "STEP_SECONDS", 0)
+    monkeypatch.setattr(compare_runs, "STEP_SECONDS", 0)
     run = make_run(ada, actor)
     page = log_in(charlie, width=390, height=844)
     page.goto(reverse("agent_context_run", args=["ada", run.pk]))

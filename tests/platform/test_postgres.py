@@ -16,9 +16,8 @@ import psycopg
 import pytest
 
 from nousweb.runtime.postgres import EmbeddedServer, Lease, PostgresProblem, check_requirements
-from nousweb.runtime.postgres.disk_guard import SWITCH, DiskGuard
 from nousweb.runtime.postgres.paths import LONGEST_SOCKET_PATH, SOCKET_NAME
-from nousweb.runtime.postgres.server import STOP_SECONDS
+from nousweb.runtime.postgres.server import STOP_SECONDS, SWITCH, DiskGuard
 from nousweb.runtime.postgres.shared_server import LONGEST_PAUSE_SECONDS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent

@@ -1,6 +1,6 @@
 """Where a memory or a text of an identity comes from: who wrote it, who approved it, and which prompts had it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -22,9 +22,54 @@ from identity.policy.changes import audit_phrase
 from identity.principal import Principal
 from memory.models import Fact, FactChange, ItemType, MemoryReview
 from memory.selectors import visible_reviews
-from nousweb.console.common.change_sentence import change_sentence
 from nousweb.lib import clock
 from nousweb.lib.visible_text import visible_plain
+
+HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at", "source_changed_at"})
+"""Fields that the action itself tells of."""
+
+
+def _moment(value: str) -> str:
+    return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M} UTC"
+
+
+def _span(word: str, without: str) -> Callable[[Any], str]:
+    return lambda value: f"{word} {_moment(value)}" if value else without
+
+
+def _named(name: str) -> Callable[[Any], str]:
+    def words(value: Any) -> str:
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str("" if value is None else value)
+        return f"with {name} “{shown}”" if shown else f"without {name}"
+
+    return words
+
+
+COUNTED = {0: "never confirmed", 1: "confirmed once"}
+WORDS: dict[str, Callable[[Any], str]] = {
+    "endorsed": lambda value: "verified by people" if value else "not verified by people",
+    "invalidated_at": lambda value: f"marked as wrong on {_moment(value)}" if value else "not marked as wrong",
+    "valid_from": _span("valid from", "valid from an unknown time"),
+    "valid_until": _span("valid until", "valid without an end"),
+    "source_ref": lambda value: "read earlier or elsewhere" if value else "without a source to read again",
+    "expires_at": _span("expiring", "not expiring"),
+    "confirmation_count": lambda value: COUNTED.get(value, f"confirmed {value} times"),
+}
+
+
+def change_sentence(change: FactChange) -> str:
+    """What the fact was before the change; "" if the action itself says it."""
+    fields = {name: value for name, value in change.before.items() if name not in HIDDEN}
+    # A retirement shows the end of validity only where there was one.
+    if change.action in FactChange.VALIDITY_TRANSITIONS:
+        fields = {name: value for name, value in fields.items() if value is not None}
+    words = [WORDS.get(name, _named(name.replace("_", " ")))(value) for name, value in fields.items()]
+    return f"Before, it was {_listed(words)}." if words else ""
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
 
 VIEW_AUDIT, VIEW_REVIEW = "identity.view_auditevent", "memory.view_memoryreview"
 VIEW_CHANGES = "memory.view_factchange"

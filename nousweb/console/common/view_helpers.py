@@ -12,6 +12,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.views import defaults
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -21,6 +22,7 @@ from identity.principal import BETWEEN_NAMES, COMMAND, STARTED, Principal
 from identity.selectors import agent_get
 from nousweb.console.common.past import AS_OF, moment_named
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
+from nousweb.lib.problem_documents import for_programs, page_above
 
 View = Callable[..., HttpResponseBase]
 READ, POST, FORM = require_safe, require_POST, require_http_methods(["GET", "HEAD", "POST"])
@@ -269,3 +271,16 @@ def author_words(of: Any, kind: str = "") -> str:
     if of == COMMAND:
         return of.capitalize()
     return "Nous" if kind == "system" and name == of else name
+
+
+def page_missing(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler of addresses that nothing answers: people get a page in the console's frame."""
+    user = getattr(request, "user", None)
+    if for_programs(request) or user is None or not user.is_authenticated:
+        return defaults.page_not_found(request, exception)
+    said = {
+        "title": "Page not found",
+        "detail": "The page may have moved, its object may have been erased, or you may not have access to it.",
+        "above": page_above(request.path),
+    }
+    return render(request, "refused.html", said, status=404)

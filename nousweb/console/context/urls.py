@@ -4,7 +4,6 @@ from django.urls import path
 
 from nousweb.console.context.views import (
     agent_settings,
-    behaviour_bisect,
     compare_runs,
     consent,
     context_runs,
@@ -45,7 +44,7 @@ urlpatterns = [
     path(f"{AGENT}items/<slug:item_type>/<str:item_id>/", inspector.agent_context_item, name="agent_context_item"),
     path(f"{AGENT}profile/", profiles.agent_context_profile, name="agent_context_profile"),
     path(f"{AGENT}<uuid:pk>/", context_runs.agent_context_run, name="agent_context_run"),
-    path(f"{AGENT}<uuid:pk>/bisect/", behaviour_bisect.agent_context_bisect, name="agent_context_bisect"),
+    path(f"{AGENT}<uuid:pk>/bisect/", compare_runs.agent_context_bisect, name="agent_context_bisect"),
     path(f"{AGENT}<uuid:pk>/outcome/", context_runs.agent_context_outcome, name="agent_context_outcome"),
     path("context/blast/proposals/", impact.selected_impact, {"of": "proposals"}, name="context_blast_proposals"),
     path("context/blast/questions/", impact.selected_impact, {"of": "questions"}, name="context_blast_questions"),

@@ -5,14 +5,18 @@ Reads only; each part requires the permission of its own page.
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Model
+from django.db.models import Case, Count, F, Max, Min, Model, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
+from django.db.models.functions import Left, TruncDate
+from django.urls import reverse
 from django.utils.text import capfirst
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
-from context.models import ContextRun
-from identity.models import Agent
+from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
+from context.models import ContextRun, ExpectationResult, FigureSnapshot
+from identity.models import Agent, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.webhooks import MANAGE
@@ -23,29 +27,19 @@ from nousweb.console.home.attention import (
     BROKEN,
     DEAD_JOBS,
     FAILING_WEBHOOKS,
+    NEWS,
     Failure,
+    NewsGroup,
     WaitingItem,
     broken_expectations,
+    changes_since,
     expectation_failures,
     job_failures,
     waiting_items,
     webhook_failures,
 )
-from nousweb.console.home.board_rows import board_rows
-from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
-from nousweb.console.home.period import Figure
-from nousweb.console.home.recent_prompts import (
-    BY_DAY,
-    FAILED,
-    SCORES,
-    STANDING,
-    FailedPrompt,
-    RecentPrompts,
-    daily_figures,
-    failed_prompts,
-    recent_prompts,
-    standing_figures,
-)
+from nousweb.console.home.board_rows import Sight, board_query, board_rows, moment_read
+from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
 from nousweb.console.home.system_health import (
     JUDGE_CALLS,
     LAST_VERIFICATION,
@@ -58,8 +52,246 @@ from nousweb.console.home.system_health import (
     log_check,
     worker_check,
 )
+from nousweb.console.templatetags.console import clock_or_day
+from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
-from nousweb.lib.prepared_statements import CachedQuery
+from nousweb.lib.prepared_statements import CachedQuery, Rows
+
+PASSED = ExpectationResult.State.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPrompts:
+    """Numbers of prompts of the last seven days and of the seven before, and of those of the last day with a section
+    that failed to load."""
+
+    now: int
+    before: int
+    incomplete: int
+
+    @property
+    def check(self) -> HealthCheck:
+        """The health of the assembly of prompts."""
+        name, number = "Assembly of prompts", self.incomplete
+        trend = Trend(self.now, self.before) if min(self.now, self.before) >= ENOUGH else None
+        if not number:
+            detail = "No prompt of the last 24 hours lacks a section."
+            return HealthCheck(name, "ok", "whole", detail, trend=trend, unit="prompts")
+        what = f"{number:,} prompt{' of the last 24 hours lacks' if number == 1 else 's of the last 24 hours lack'}"
+        return HealthCheck(
+            name, "warn", "incomplete", f"{what} a section that failed to load, so the agent did not know it.",
+            "Open such a prompt: it names the section and the error.", trend=trend, unit="prompts",
+        )  # fmt: skip
+
+
+def _by_day(
+    sight: Sight,
+    now: datetime,
+    week: datetime,
+    fortnight: datetime,
+    first: datetime,
+    first_before: datetime,
+) -> QuerySet[Any, Any]:
+    runs = ContextRun.objects.filter(created_at__gte=first_before, created_at__lte=now, persona__in=sight.personas)
+    drawn = Q(created_at__gte=first) | Q(created_at__lt=fortnight)
+    return (
+        for_visible_agents(runs, sight)
+        .order_by()
+        .annotate(of=TruncDate("created_at"))
+        .values_list("of")
+        .annotate(
+            of_day=Count("created_at", filter=drawn),
+            tokens_of_day=Sum("tokens", filter=drawn, default=0),
+            ended=Count("created_at", filter=drawn & ~Q(outcome="")),
+            succeeded=Count("created_at", filter=drawn & Q(outcome=ContextRun.Outcome.SUCCESS)),
+            recent=Count("created_at", filter=Q(created_at__gte=week)),
+            recent_before=Count("created_at", filter=Q(created_at__gte=fortnight, created_at__lt=week)),
+        )
+    )  # fmt: skip
+
+
+BY_DAY = board_query(_by_day, "now", "week", "fortnight", "first", "first_before")
+"""Days with the figures that are drawn, of the period and of the one before up to this time of its last day, and the
+numbers to the minute: all from an index of these figures."""
+
+
+def recent_prompts(rows: Rows, failed: Rows) -> RecentPrompts:
+    """The numbers to the minute, from the rows of BY_DAY and of FAILED."""
+    now, before = (sum(int(row[place]) for row in rows) for place in (5, 6))
+    return RecentPrompts(now, before, int(failed[0][-1]) if failed else 0)
+
+
+def daily_figures(rows: Rows) -> list[Figure]:
+    """Prompts with their reported success, and their mean tokens, in 14 days, from the rows of BY_DAY; none without
+    prompts."""
+    period = Period(DEFAULT_DAYS, clock.now())
+    found = {str(row[0]): [int(value) for value in row[1:5]] for row in rows}
+
+    def days(moments: list[datetime]) -> list[list[int]]:
+        return [found.get(moment.date().isoformat(), [0, 0, 0, 0]) for moment in moments]
+
+    now, before = days(period.moments), days([moment - period.length for moment in period.moments])
+    (prompts, tokens, ended, succeeded), (prompts_before, tokens_before, *_) = (
+        [sum(column) for column in zip(*one, strict=True)] for one in (now, before)
+    )
+    if not prompts:
+        return []
+    names = [period.short(moment) for moment in period.moments]
+    compares = min(prompts, prompts_before) >= ENOUGH
+    return [
+        Figure(
+            "Prompts",
+            f"{prompts:,}",
+            _succeeded(prompts, ended, succeeded),
+            [(name, day[0]) for name, day in zip(names, now, strict=True)],
+            trend=Trend(prompts, prompts_before) if compares else None,
+            failed=[day[2] - day[3] for day in now] if succeeded < ended else (),
+            key="success",
+        ),
+        Figure(
+            "Mean prompt",
+            f"≈ {tokens / prompts:,.0f}",
+            "tokens",
+            [(name, day[1] / day[0] if day[0] else None) for name, day in zip(names, now, strict=True)],
+            "tokens",
+            Trend(tokens / prompts, tokens_before / prompts_before) if compares else None,
+            key="tokens",
+        ),
+    ]
+
+
+def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
+    """The share of successes among the reported outcomes in words; "" for none."""
+    of = "" if ended == prompts else f" of {ended:,} reported"
+    return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
+
+
+def _standing(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
+    earlier = ExpectationResult.objects.filter(
+        agent=OuterRef("agent"), expectation=OuterRef("expectation"), since__lt=OuterRef("since")
+    )
+    drawn, former = Q(since__gte=first), Subquery(earlier.order_by("-since").values("state")[:1])
+    results = ExpectationResult.objects.filter(Q(is_current=True) | drawn, expectation__active=True)
+    return (
+        for_visible_agents(results, sight)
+        .filter(persona__in=sight.personas)
+        .order_by()
+        .annotate(day=Case(When(drawn, then=TruncDate("since"))), former=Case(When(drawn, then=former)))
+        .values_list("day", "state", "former", "is_current")
+        .annotate(number=Count("id"), last=Max("checked_at"), slug=Min("agent__slug"), slug_last=Max("agent__slug"))
+    )
+
+
+STANDING = board_query(_standing, "first")
+"""Results of expectations that are current, or began in the period: of each day in it (None before it), how many came
+from which state (None: never checked before) to which."""
+SCORES = board_query(
+    lambda sight: (
+        for_visible_agents(FigureSnapshot.objects.filter(name=HEALTH_BY_DAY, persona=Persona.ACTOR), sight)
+        .order_by("agent")
+        .values_list("agent__slug", "value", "at")[:2]
+    )
+)
+
+
+def _held(hold: int, of: int, standing: Rows, period: Period) -> list[tuple[int, int]]:
+    """At the end of each day of the period, how many expectations held, of how many that had been checked: told
+    backwards from now by the rows of STANDING."""
+    held = []
+    for moment in reversed(period.moments):
+        held.append((hold, of))
+        for day, state, former, _, number, *_ in standing:
+            if str(day) == moment.date().isoformat():
+                hold -= number * ((state == PASSED) - (former == PASSED))
+                of -= number * (former is None)
+    return held[::-1]
+
+
+def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
+    """How many expectations hold, and the last kept score of the memory of a single agent, from the rows of STANDING
+    and SCORES; none of what was never checked."""
+    figures = []
+    period = Period(DEFAULT_DAYS, clock.now())
+    current = [row for row in standing if row[3]]
+    if of := sum(row[4] for row in current):
+        hold = sum(row[4] for row in current if row[1] == PASSED)
+        slugs = {slug for row in current for slug in row[6:]}
+        url = reverse("agent_expectations", args=[*slugs]) if len(slugs) == 1 else reverse("agents")
+        note = f"last checked {clock_or_day(max(moment_read(row[5]) for row in current))}"
+        held = _held(hold, of, standing, period)
+        failed = [each - good for good, each in held]
+        # Bars that are all alike say less than a sentence.
+        days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
+        note, days = (capfirst(note), days) if any(failed) else (f"No failure in {DEFAULT_DAYS} days, {note}", [])
+        told = f"of {of:,} hold"
+        figures.append(Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note))
+    if len(scores) == 1:
+        slug, kept, at = scores[0]
+        scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
+        today = clock.now().date()
+        (first, before), *_ = drawn = [*scored.items()]
+        last, now = drawn[-1]
+        note = f"Counted {last.day}\N{NO-BREAK SPACE}{last:%b}"
+        if first != last:
+            arrow = Trend(now, before, points=True).arrow or "±"
+            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}"
+        floor = min(80, min(score for _, score in drawn) // 10 * 10)
+        url = reverse("agent_health", args=[slug])
+        points = (
+            [("Today" if day == today else f"{day.day} {day:%b}", score) for day, score in drawn]
+            if len(drawn) >= LEAST_POINTS
+            else ()
+        )
+        when = f"at {clock_or_day(moment_read(at))}" if last == today else f"on {last.day}\N{NO-BREAK SPACE}{last:%b}"
+        figures.append(Figure("Memory health", f"{now}", f"of 100 {when}", points, floor=floor, url=url, note=note))
+    return figures
+
+
+FAILED_SHOWN = 5
+INPUT_READ = 200
+
+
+def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
+    incomplete = ~Q(failed_sections=[])
+    failed = Q(outcome=ContextRun.Outcome.FAILURE) | incomplete
+    runs = ContextRun.objects.filter(failed, created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
+    return (
+        for_visible_agents(runs, sight)
+        .order_by("-created_at", "-id")
+        .annotate(slug=F("agent__slug"), name=F("agent__name"), question=Left("input", INPUT_READ))
+        .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
+        .values_list("id", "slug", "name", "question", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
+    )
+
+
+FAILED = board_query(_failed, "now", "day", "fortnight")
+"""The latest of 14 days, each with the number of all that lacked a section in the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPrompt:
+    """A prompt whose task failed, as was reported, or that lacked a section (`why`: how it failed else)."""
+
+    question: str
+    agent: str
+    why: str
+    at: datetime
+    url: str
+
+
+def failed_prompts(rows: Rows) -> list[FailedPrompt]:
+    """Those of the rows of FAILED."""
+    return [
+        FailedPrompt(
+            question,
+            name,
+            "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
+            moment_read(at),
+            reverse("agent_context_run", args=[slug, key]),
+        )
+        for key, slug, name, question, outcome, at, _ in rows
+    ]
+
 
 VIEW_AGENT, VIEW_AUDIT, VIEW_RUN = "identity.view_agent", "identity.view_auditevent", "context.view_contextrun"
 VIEW_FACT = "memory.view_fact"

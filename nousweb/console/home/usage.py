@@ -1,24 +1,196 @@
 """The page of usage: prompts and their tokens, the growth of memories, and each agent's part in them. Reads only."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any
 
-from django.db.models import Count, F, Max
+from django.db.models import Case, CharField, Count, DateTimeField, F, Max, Model, Q, QuerySet, Value, When
 from django.http import QueryDict
 
-from context.feedback.health_score import snapshots_of
-from context.models import ContextRun
+from context.feedback.health_score import snapshot_put, snapshots_of
+from context.models import ContextRun, FigureSnapshot
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import Fact
+from memory.models import Censor, Fact
+from nousweb.console.common import TYPE_PAGES, Segment, State, stacked_bar
 from nousweb.console.home.context_calls import DEFAULT_CHART, Calls, context_calls
 from nousweb.console.home.context_calls import NAME as BY_DAY
-from nousweb.console.home.memory_growth import GrowthSeries, memory_growth, snapshot_name
-from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period, Trend
+from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, STAND_IN_END, Period, Trend
 from nousweb.lib import clock
+from nousweb.lib.prepared_statements import CachedQuery
+
+WHOLE = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class CountedType:
+    """A type that is counted: its table, the column of its recorded time, its states and the page that lists it."""
+
+    key: str
+    label: str
+    model: type[Model]
+    recorded: str
+    permission: str
+    page: str
+    states: tuple[State, ...]
+
+
+COUNTED_TYPES = (
+    *(
+        CountedType(key, one.label, one.model, one.recorded, one.permission, one.list_page, one.states)
+        for key, one in TYPE_PAGES.items()
+    ),
+    CountedType("censor", "Censors", Censor, "created_at", "memory.view_censor", "agent_censors", (
+        ("off", "seg-8", Q(active=False)),
+        ("warn", "seg-3", Q(severity="warn")),
+        ("block", "seg-6", Q()),
+    )),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthSeries:
+    """Numbers of one type of memory: by state, and added in each hour or day of the period."""
+
+    counted_type: CountedType
+    total: int
+    states: list[Segment]
+    new: Trend
+    added: list[tuple[str, int]]
+
+    @property
+    def label(self) -> str:
+        return self.counted_type.label
+
+    @property
+    def most(self) -> int:
+        """The most that were added in one hour or day: the height of the small chart."""
+        return max((number for _, number in self.added), default=0)
+
+
+GrowthCounts = tuple[dict[tuple[str, str], int], dict[str, list[tuple[datetime, int]]]]
+"""Numbers of each type by state, and added in each hour or day of a period and of the one before."""
+
+
+def memory_growth(
+    by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
+) -> tuple[list[GrowthSeries], datetime | None]:
+    """The growth of each type that `by` may see, and the time of `snapshot` if it is used. At most one query."""
+    types = [kind for kind in COUNTED_TYPES if by.may(kind.permission)]
+    if not types:
+        return [], None
+    totals, added = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
+    rows = [_growth(kind, totals, added.get(kind.key, []), period) for kind in types]
+    return rows, snapshot.at if snapshot else None
+
+
+def growth_count(
+    types: Sequence[CountedType], personas: tuple[str, ...], agent: Agent | None, period: Period
+) -> GrowthCounts:
+    """Count by state and by hour or day. One query."""
+    totals: dict[tuple[str, str], int] = {}
+    added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
+    shape = (tuple(kind.key for kind in types), personas, agent is not None)
+    values = {"agent": agent.pk if agent else 0, **period.bounds}
+    for what, state, at, number in _counting(period.days).rows(shape, **values):
+        if at is None:
+            totals[what, state] = number
+        else:
+            added[what].append((at.replace(tzinfo=UTC), number))
+    return totals, added
+
+
+@cache
+def _counting(days: int) -> CachedQuery:
+    """The query of a period. A page asks for it each time, and writing it takes longer than its answer."""
+    stand_in = Period(days, STAND_IN_END)
+    return CachedQuery(partial(_counted_rows, stand_in), agent=-1, **stand_in.bounds)
+
+
+def _counted_rows(
+    period: Period, shape: tuple[tuple[str, ...], tuple[str, ...], bool], agent: int, **moments: datetime
+) -> QuerySet[Any, Any]:
+    keys, personas, of_agent = shape
+
+    def rows(one: CountedType) -> QuerySet[Any]:
+        found = one.model._default_manager.filter(persona__in=personas).order_by()
+        return found.filter(agent=agent) if of_agent else found
+
+    first, *others = (
+        part
+        for kind in COUNTED_TYPES
+        if kind.key in keys
+        for part in (_by_bucket(rows(kind), kind, period), _by_state(rows(kind), kind))
+    )
+    return first.union(*others, all=True)
+
+
+def growth_refresh(agent: Agent | None, *, both: bool) -> None:
+    """Store the counts of a large memory, or of all memories together, for each period that pages offer."""
+    personas = tuple(Persona.values) if both else (Persona.ACTOR.value,)
+    for days in CHOICES:
+        totals, added = growth_count(COUNTED_TYPES, personas, agent, Period(days, clock.now()))
+        value = {
+            "totals": [[what, state, number] for (what, state), number in totals.items()],
+            "added": {what: [[at.isoformat(), number] for at, number in rows] for what, rows in added.items()},
+        }
+        snapshot_put(snapshot_name(days), agent.pk if agent else None, value, both=both)
+
+
+def snapshot_name(days: int) -> str:
+    return f"growth in {days} days"
+
+
+def _read(snapshot: FigureSnapshot) -> GrowthCounts:
+    totals = {(what, state): number for what, state, number in snapshot.value["totals"]}
+    added = {
+        what: [(datetime.fromisoformat(at), number) for at, number in rows]
+        for what, rows in snapshot.value["added"].items()
+    }
+    return totals, added
+
+
+def _by_state(found: QuerySet[Any], one: CountedType) -> QuerySet[Any]:
+    *conditions, (last, _, _) = one.states
+    state = Case(
+        *(When(condition, then=Value(name)) for name, _, condition in conditions),
+        default=Value(last),
+        output_field=CharField(),
+    )
+    nothing = Value(None, output_field=DateTimeField())
+    counted = found.annotate(what=Value(one.key), state=state).values("what", "state").annotate(n=Count("*"))
+    return counted.annotate(at=nothing).values("what", "state", "at", "n")
+
+
+def _by_bucket(found: QuerySet[Any], one: CountedType, period: Period) -> QuerySet[Any]:
+    recent = found.filter(period.within_both(one.recorded))
+    return (
+        recent.annotate(what=Value(one.key), state=Value(""), at=period.bucket(one.recorded))
+        .values("what", "state", "at")
+        .annotate(n=Count("*"))
+        .values("what", "state", "at", "n")
+    )
+
+
+def _growth(
+    one: CountedType, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
+) -> GrowthSeries:
+    counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
+    series = [int(value) for value in period.spread(added)]
+    before = sum(int(value) for value in period.spread_before(added))
+    return GrowthSeries(
+        counted_type=one,
+        total=sum(count for _, count, _ in counts),
+        states=stacked_bar([state for state in counts if state[1]], WHOLE, 6),
+        new=Trend(sum(series), before),
+        added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
+    )
+
 
 AGENTS_SHOWN = 20
 VIEW_AGENT = "identity.view_agent"

@@ -25,7 +25,7 @@ from nousweb.lib.background import repeat
 from nousweb.lib.env import BadSetting, whole
 from nousweb.runtime.bootstrap import SetupProblem, check_port
 from nousweb.runtime.postgres import DatabaseGone, PostgresProblem, disk_guard, revive
-from nousweb.runtime.postgres.disk_guard import DiskGuard
+from nousweb.runtime.postgres.server import DiskGuard
 from nousweb.runtime.supervisor import Child, LaunchProblem, Supervisor, answers
 
 INDEXES_EVERY = timedelta(minutes=1)

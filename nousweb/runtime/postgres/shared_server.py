@@ -17,9 +17,8 @@ from pathlib import Path
 
 from nousweb.lib.env import read
 from nousweb.lib.installation import default_data_folder
-from nousweb.runtime.postgres.disk_guard import DiskGuard
 from nousweb.runtime.postgres.paths import DatabaseGone, PostgresProblem
-from nousweb.runtime.postgres.server import EmbeddedServer
+from nousweb.runtime.postgres.server import DiskGuard, EmbeddedServer
 
 STABLE_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 15.0

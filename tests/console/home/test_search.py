@@ -14,8 +14,8 @@ from identity.models import Agent, AuditEvent, ItemComment
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve
 from memory.services.facts.changes import fact_invalidate
-from nousweb.console.home import global_search, text_search
-from nousweb.console.home.text_search import TEXT_SOURCES
+from nousweb.console.home import global_search
+from nousweb.console.home.global_search import TEXT_SOURCES
 from tests.factories import make_fact, make_principal, make_proposal, make_run
 from tests.http import browser
 
@@ -177,5 +177,5 @@ def test_memories_are_found_however_few_there_are(
     found = groups(alice, "pier", kind="Memories", since="2020-01-01")["Memories"]
     assert found == ["The ferry leaves from pier nine."]
     # By reading all of them.
-    monkeypatch.setattr(text_search, "SOON", 0.0)
+    monkeypatch.setattr(global_search, "SOON", 0.0)
     assert groups(alice, "pier", kind="Memories", since="2020-01-01")["Memories"] == found
