@@ -1,7 +1,6 @@
 """Models of context: profiles, pins, the log of prompts, the usage of memories, expectations."""
 
 import uuid
-from datetime import datetime
 from typing import Any
 
 from django.core.validators import RegexValidator
@@ -24,9 +23,6 @@ REPORT = "context.report_context"
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
-    def older_than(self, moment: datetime) -> "ContextRunQuerySet":
-        return self.filter(created_at__lt=moment)
-
     def visible_to(self, by: Principal) -> "ContextRunQuerySet":
         """The runs of personas that `by` may see. A token sees the personas that its own may read; people see runs of
         the subconscious only with the permission for it."""

@@ -165,7 +165,14 @@ class Overrides:
         Excluded kinds stay out, as do facts that `scope` does not show.
         """
         reported = [item for section in fixed if section.key == REPORTED_SECTION for item in section.items]
-        verified = [self._verified(item) for item in reported if item.id in self.facts or item.id in self.endorsed]
+        # As they are told once people have verified them.
+        rank = profile_rank(True, "")
+        verified = [
+            replace(item, priority=rank, screened_as="", source=MEMORY)
+            for item in reported
+            if item.id in self.facts or item.id in self.endorsed
+        ]
+        gone = {*self.facts, *self.endorsed, *self.metadata}
         change = {
             "identity": self._identity,
             "user_profile": lambda items: self._profile(
@@ -174,7 +181,7 @@ class Overrides:
                 excluded,
                 scope,
             ),
-            REPORTED_SECTION: lambda items: [item for item in items if not self._verifies(item.id)],
+            REPORTED_SECTION: lambda items: [item for item in items if item.id not in gone],
             "censors": self._censors,
         }
         return [
@@ -307,14 +314,6 @@ class Overrides:
                 item = Item("fact", change.id, text, rank, **keys_of(change), source=source)
                 kept.insert(before[-1] + 1 if before else 0, replace(item, choice_key=change.choice_key))
         return [*kept, *new]
-
-    def _verifies(self, key: str) -> bool:
-        """Whether a fact would be gone, or verified by people."""
-        return key in self.facts or key in self.endorsed or key in self.metadata
-
-    def _verified(self, item: Item) -> Item:
-        """A reported fact as it is told once people have verified it."""
-        return replace(item, priority=profile_rank(True, ""), screened_as="", source=MEMORY)
 
     def _censors(self, items: Sequence[Item]) -> Sequence[Item]:
         if not (self.removed_censors or self.censors):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import structlog
 from django.db import DatabaseError
 
-from context.engine.analysis.agent_time import LineClock
 from context.engine.analysis.request import ContextRequest, ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.context_record import ContextRecord, fingerprint_of
@@ -24,7 +23,7 @@ from context.engine.retrieval.fixed_sections import fixed_sections, pins_of, pro
 from context.engine.retrieval.retired_memories import with_retired
 from context.engine.retrieval.seeded_preferences import tried_without_fact_copies
 from memory.persona import PersonaMemory
-from memory.search.contested_facts import ContestedFact, contested_facts
+from memory.search.contested_facts import contested_facts
 from memory.search.result import SearchResult
 from nousweb.lib.tracing import Stopwatch
 
@@ -51,18 +50,17 @@ def contested_load(
         found = [hit for hit in found if hit.has_pending_review is not False]
     keys = [*core, *(hit.id for hit in found), *others]
     contesting = contested_facts(view, request.scope, keys, request.as_of, now=resolved.now)
-    return tuple(_candidate(fact, resolved.clock) for fact in contesting)
-
-
-def _candidate(one: ContestedFact, clock: LineClock) -> ContestedCandidate:
-    return ContestedCandidate(
-        candidate_of(one.hit, told=told_of(one.hit, clock)),
-        partners=one.partners,
-        since=one.since,
-        endorsed=one.endorsed,
-        opposed=one.opposed,
-        undecided=one.undecided,
-        core_priority=profile_rank(one.endorsed, one.hit.category),
+    return tuple(
+        ContestedCandidate(
+            candidate_of(one.hit, told=told_of(one.hit, resolved.clock)),
+            partners=one.partners,
+            since=one.since,
+            endorsed=one.endorsed,
+            opposed=one.opposed,
+            undecided=one.undecided,
+            core_priority=profile_rank(one.endorsed, one.hit.category),
+        )
+        for one in contesting
     )
 
 

@@ -260,14 +260,10 @@ def expectations_run(view: PersonaMemory, expectations: Sequence[Expectation]) -
     causes = {}
     for check in checks:
         result = held.get(check.expectation.pk)
-        if result is not None and not _is_same(result, check):
+        # Else nothing is to be found out about what led to the state.
+        if result is not None and (result.state != check.outcome.state or result.cause.get("pending")):
             causes[check.expectation.pk] = _cause(finder, check)
     return CheckRun(checks, causes, mark, time.monotonic() - began)
-
-
-def _is_same(result: ExpectationResult, check: Check) -> bool:
-    """Whether nothing is to be found out about what led to the state."""
-    return result.state == check.outcome.state and not result.cause.get("pending")
 
 
 def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
@@ -390,7 +386,7 @@ def _due(pairs: set[Pair]) -> Iterable[tuple[Pair, ExpectationWatch | None]]:
         watch = watches.get(pair)
         if watch is None or pair in unchecked or (pair in broken and watch.checked_at + RECHECK_ERRORS_AFTER <= now):
             yield pair, None
-        elif _rested(watch) <= now and (
+        elif watch.checked_at + timedelta(milliseconds=watch.duration_ms * REST_FACTOR) <= now and (
             watch.checked_at + RECHECK_AFTER <= now
             or watch.profiles < profiles
             or any(
@@ -404,23 +400,16 @@ def _is_due(watch: ExpectationWatch, agent: Agent) -> bool:
     """Whether anything happened that may change a prompt; where nothing did, the watch goes on from there."""
     if watch.checked_at + RECHECK_AFTER <= clock.now() or watch.profiles < _profiles_now():
         return True
+    # References of answers affect prompts only with the usage boost.
+    ignored = IGNORED_KINDS - ({"context.answered"} if settings.USAGE_BOOST_PERCENT else set())
     personas = VIEWS[watch.persona].personas
     last = dict(ChangeStream.objects.filter(agent=agent, persona__in=personas).values_list("persona", "last"))
     for persona in personas:
         rows = Change.objects.filter(agent=agent, persona=persona, position__gt=watch.positions.get(persona, 0))
-        if rows.exclude(kind__in=ignored_kinds()).exists():
+        if rows.exclude(kind__in=ignored).exists():
             return True
     ExpectationWatch.objects.filter(pk=watch.pk, checked_at=watch.checked_at).update(positions=last)
     return False
-
-
-def ignored_kinds() -> frozenset[str]:
-    """Kinds of changes that affect no prompt; references of answers count only with the usage boost."""
-    return IGNORED_KINDS - {"context.answered"} if settings.USAGE_BOOST_PERCENT else IGNORED_KINDS
-
-
-def _rested(watch: ExpectationWatch) -> datetime:
-    return watch.checked_at + timedelta(milliseconds=watch.duration_ms * REST_FACTOR)
 
 
 def _profiles_now() -> int:

@@ -145,7 +145,8 @@ def expectation_create(
     agent = agent_lock(agent)
     if Expectation.objects.filter(agent=agent).active().count() >= policy.MAX_ACTIVE:
         raise Conflict(f"At most {policy.MAX_ACTIVE} expectations of an agent are active; retire one first.")
-    row = Expectation(agent=agent, persona=persona, **_author(by))
+    author = {"author_kind": by.kind, "author_id": by.id, "author_name": by.name}
+    row = Expectation(agent=agent, persona=persona, **author)
     _fill(
         row,
         request=request,
@@ -343,10 +344,6 @@ def _activate(expectation: Expectation, by: Principal, *, active: bool, action: 
     ExpectationResult.objects.filter(expectation=row, is_current=True).update(is_current=False)
     _record(row, by, action, before={"active": not active}, after={"active": active}, message=reason)
     return row
-
-
-def _author(by: Principal) -> dict[str, str]:
-    return {"author_kind": by.kind, "author_id": by.id, "author_name": by.name}
 
 
 def _state(row: Expectation) -> dict[str, Any]:

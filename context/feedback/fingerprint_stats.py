@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from math import sqrt
 from typing import Any
 
 from django.db.models import Avg, Count, Max, Q
@@ -11,23 +10,7 @@ from django.db.models import Avg, Count, Max, Q
 from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
-
-Z_95 = 1.959964
-"""Standard normal quantile of a two-sided interval of 95 %."""
-
-
-def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
-    """Lower and upper bound, 0 to 1, of the share behind `successes` of `n`; (0, 1) without any case.
-
-    Wilson's score interval, which stays honest for small `n` and for shares near 0 and 1.
-    """
-    if n <= 0:
-        return 0.0, 1.0
-    share = successes / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
+from memory.policy.autonomy import wilson_interval
 
 SHOWN = 100
 FEW = 10
@@ -60,11 +43,11 @@ class FingerprintRow:
 
     @property
     def low(self) -> int:
-        return round(100 * wilson(self.success, self.reported)[0])
+        return round(100 * wilson_interval(self.success, self.reported)[0])
 
     @property
     def high(self) -> int:
-        return round(100 * wilson(self.success, self.reported)[1])
+        return round(100 * wilson_interval(self.success, self.reported)[1])
 
     @property
     def width(self) -> int:

@@ -36,7 +36,7 @@ from nousweb.lib import Conflict, Invalid, choice_check, clock, existing, unstor
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
 from nousweb.lib.recorded_metrics import record as record_measure
-from nousweb.lib.tracing import Value, span, trace_id, traced
+from nousweb.lib.tracing import span, trace_id, traced
 from nousweb.lib.transactions import transaction_retried
 
 TRIGGER = "memory.trigger_censor"
@@ -280,7 +280,19 @@ def context_assemble(
         else:
             record = _assembled(request, agent, by, persona)
         if traced():
-            within.set_attributes(_figures(record))
+            # Without any of its words.
+            within.set_attributes(
+                {
+                    "nous.context.run_id": str(record.id or ""),
+                    "nous.context.persona": record.persona,
+                    "nous.context.frame": record.frame_id,
+                    "nous.context.profile": record.profile_id,
+                    "nous.context.tokens": record.tokens,
+                    "nous.context.budget": record.budget_tokens,
+                    "nous.context.candidates": len(record.candidates),
+                    "gen_ai.memory.record.count": _memories(record),
+                }
+            )
     return record
 
 
@@ -297,20 +309,6 @@ def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: st
         return replace(record, id=_log(agent, record, by))
 
 
-def _figures(record: ContextRecord) -> Mapping[str, Value]:
-    """The attributes of a prompt in a trace, without any of its words."""
-    return {
-        "nous.context.run_id": str(record.id or ""),
-        "nous.context.persona": record.persona,
-        "nous.context.frame": record.frame_id,
-        "nous.context.profile": record.profile_id,
-        "nous.context.tokens": record.tokens,
-        "nous.context.budget": record.budget_tokens,
-        "nous.context.candidates": len(record.candidates),
-        "gen_ai.memory.record.count": _memories(record),
-    }
-
-
 def _memories(record: ContextRecord) -> int:
     """The number of memories in the prompt, core memory and pins included."""
     return sum(item["type"] in MEMORY_TYPES for section in record.sections for item in section["items"])
@@ -321,7 +319,7 @@ def context_runs_purge() -> int:
     horizon = clock.now() - timedelta(days=settings.CONTEXT_RETENTION_DAYS)
     total = 0
     while True:
-        batch = list(ContextRun.objects.older_than(horizon).values_list("pk", flat=True)[:PURGE_BATCH])
+        batch = list(ContextRun.objects.filter(created_at__lt=horizon).values_list("pk", flat=True)[:PURGE_BATCH])
         if not batch:
             return total
         total += ContextRun.objects.filter(pk__in=batch).delete()[0]

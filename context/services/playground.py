@@ -21,7 +21,7 @@ from identity.services.audit import audit_record
 from memory.models import Trust
 from memory.persona import persona_memory
 from memory.services.events import events_record
-from memory.services.model_chat import Chat, ChatAnswer, ChatFailed, chat_ask, chat_model, chat_model_place
+from memory.services.model_chat import Chat, ChatAnswer, ChatFailed, chat_ask, chat_model
 from memory.services.quarantine.memories import scan_agent_text
 from nousweb.lib import DomainError, existing
 
@@ -56,16 +56,6 @@ class PlaygroundTurn:
         return "answer" if self.answer_check is not None and check_blocks(self.answer_check) else ""
 
 
-def playground_model() -> str:
-    """The model that answers, "" where there is none and the prompt alone is shown."""
-    return chat_model()
-
-
-def playground_place() -> str:
-    """Where that model answers, for people to recognise: its host."""
-    return chat_model_place()
-
-
 def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Principal) -> PlaygroundTurn:
     """Assemble the context of the actor for a message, and ask the model where the settings name one.
 
@@ -75,7 +65,8 @@ def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Pr
     it waits for the model.
     """
     by.require(TALK, agent)
-    writer = _writer(by)
+    # It is no person: the texts have the trust of an agent's words, and so they are screened.
+    writer = Principal("system", "playground", f"{by.name} in the playground", by.request_id, channel=by.channel)
     wanted = replace(request, dry_run=not keep, explain=not keep)
     record = context_assemble(agent=agent, request=wanted, by=writer if keep else by)
     [turn] = _answered(agent, [(request, PlaygroundTurn(record, keep))], by)
@@ -126,26 +117,12 @@ def _answered(
             done[place],
             is_asked=True,
             answer=result,
-            answer_check=_checked(agent, result.text, by),
-            quarantined=tuple(name for name, text in said if _is_quarantined(agent, text)),
+            answer_check=censors_check(result.text, active_censors(persona_memory(agent, by))),
+            quarantined=tuple(
+                name for name, text in said if scan_agent_text(agent, Persona.ACTOR, text, Trust.AGENT)[0]
+            ),
         )
     return done
-
-
-def _writer(by: Principal) -> Principal:
-    """The principal that stores a turn. It is no person: the texts have the trust of an agent's words, and so they are
-    screened."""
-    return Principal("system", "playground", f"{by.name} in the playground", by.request_id, channel=by.channel)
-
-
-def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
-    """Check an answer that is not stored; counts no triggers."""
-    return censors_check(answer, active_censors(persona_memory(agent, by)))
-
-
-def _is_quarantined(agent: Agent, text: str) -> bool:
-    """Whether a text of this agent would be quarantined until a person has read it."""
-    return scan_agent_text(agent, Persona.ACTOR, text, Trust.AGENT)[0] is not None
 
 
 def _keep(

@@ -86,7 +86,11 @@ class IdentityDelivery:
         """By agent what `load` reads, in the same number of statements for any number of agents."""
         requests = _sizes_each(agents, by)
         budgets = {agent.pk: _budgets_of(agent, requests[agent.pk]) for agent in agents}
-        rooms = {key: max(map(_profile_room, rows.values())) for key, rows in budgets.items()}
+        # Characters of core memory beyond which more of it leaves no other section less.
+        rooms = {
+            key: CHARACTERS_PER_TOKEN * max(max(row.total, row.of("user_profile")) for row in rows.values())
+            for key, rows in budgets.items()
+        }
         clocks = {agent.pk: LineClock(clock.now(), zone_of(agent)) for agent in agents}
         fixed = _fixed_sections_each(agents, by, rooms, clocks)
         needs = {key: list(map(section_need, sections)) for key, sections in fixed.items()}
@@ -113,11 +117,6 @@ def _budgets_of(agent: Agent, requests: Counter[Sizes]) -> dict[Sizes, ContextBu
         (total, sections): budget_for(SMALLEST_FRAME, operator_overrides={**own, **dict(sections)}, total=total)
         for total, sections in {(None, ()), *requests}
     }
-
-
-def _profile_room(budget: ContextBudget) -> int:
-    """Characters of core memory beyond which more of it leaves no other section less."""
-    return max(budget.total, budget.of("user_profile")) * CHARACTERS_PER_TOKEN
 
 
 def _identity_cut(fixed: Sequence[FixedSection], needs: Sequence[Need], budget: ContextBudget) -> Truncation | None:

@@ -32,8 +32,9 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
     is ...")."""
     clause: list[Token] = []
     for place, token in enumerate(tokens):
+        verb_follows = any(each.text in VERBS for each in tokens[place + 1 : place + 8])
         inside = token.text == "and" and joins_names(clause, tokens[place + 1 : place + 2])
-        if token.text in _BORDERS and (token.text in ("|", ";") or (_verb_follows(tokens, place + 1) and not inside)):
+        if token.text in _BORDERS and (token.text in ("|", ";") or (verb_follows and not inside)):
             if clause:
                 yield tuple(clause)
             clause = []
@@ -50,7 +51,3 @@ def joins_names(before: Sequence[Token], after: Sequence[Token]) -> bool:
         and all(token.raw[:1].isupper() for token in (*before[-1:], *after))
         and bool(before and after)
     )
-
-
-def _verb_follows(tokens: Sequence[Token], place: int) -> bool:
-    return any(token.text in VERBS for token in tokens[place : place + 7])

@@ -385,12 +385,9 @@ def _is_related(each: FactMatch, kind: Kind | None, verdict: RelationOpinion | N
     """Whether something is done about the pair, or asked. Two facts that only a model relates are kept if it doubts."""
     if each.elsewhere or kind is Kind.UNRELATED:
         return each.review_only
-    doubted = kind is None and each.comparison.kind is Kind.UNRELATED and not _is_confident(verdict)
+    confident = verdict is not None and verdict.confidence >= MIN_VERDICT_CONFIDENCE
+    doubted = kind is None and each.comparison.kind is Kind.UNRELATED and not confident
     return each.exact_match or each.review_only or not doubted
-
-
-def _is_confident(verdict: RelationOpinion | None) -> bool:
-    return verdict is not None and verdict.confidence >= MIN_VERDICT_CONFIDENCE
 
 
 def needs_judge(each: FactMatch) -> bool:

@@ -122,7 +122,8 @@ def _read(clause: tuple[Token, ...], texts: tuple[str, ...]) -> Iterator[Slot]:
                 continue
             named = _subject([token for token, _ in plain[:place]], texts_plain[:place])
             # The value with its articles: "a Fiat" names a thing.
-            rest = tokens[_position(tokens, plain[place + size - 1][0]) + 1 :]
+            last = plain[place + size - 1][0]
+            rest = tokens[next(at for at, each in enumerate(tokens) if each is last) + 1 :]
             if named is not None and (slot := _slot(named, phrase.attribute, rest, phrase.cardinality, phrase.shape)):
                 yield slot
             return
@@ -180,10 +181,6 @@ def _version(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slo
         return None
     value = [tokens[-1][0]]
     return _slot(subject, f"version_of_{texts[-2]}", value, _ONE, ValueShape.NUMBER)
-
-
-def _position(tokens: Sequence[Token], token: Token) -> int:
-    return next(at for at, each in enumerate(tokens) if each is token)
 
 
 def _copular(tokens: Sequence[Token], texts: tuple[str, ...]) -> Iterator[Slot]:

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 import anthropic
-from anthropic.types import MessageParam, ToolParam
+from anthropic.types import MessageParam
 
 from memory.judge.endpoint import (
     EndpointGarbled,
@@ -39,7 +39,11 @@ class AnthropicEndpoint:
                 messages=cast(
                     "list[MessageParam]", [{"role": role, "content": said} for role, said in request.messages]
                 ),
-                tools=[_tool(task)] if task else anthropic.omit,
+                tools=[
+                    {"name": task.tool, "description": task.description, "input_schema": task.schema(), "strict": True}
+                ]
+                if task
+                else anthropic.omit,
                 tool_choice=(
                     {"type": "tool", "name": task.tool, "disable_parallel_tool_use": True} if task else anthropic.omit
                 ),
@@ -69,10 +73,6 @@ class AnthropicEndpoint:
                 timeout=timeout,
             )
         return getattr(counted, "input_tokens", None)
-
-
-def _tool(task: Task) -> ToolParam:
-    return {"name": task.tool, "description": task.description, "input_schema": task.schema(), "strict": True}
 
 
 def _answer(blocks: list[Any], task: Task) -> Any:

@@ -266,7 +266,16 @@ class Judge:
         try:
             with span(f"chat {self.model}", about, kind="client") as within:
                 reply = self._endpoint.send(request)
-                within.set_attributes(_telemetry(reply))
+                # Without its text.
+                within.set_attributes(
+                    {
+                        "gen_ai.usage.input_tokens": reply.tokens_in,
+                        "gen_ai.usage.output_tokens": reply.tokens_out,
+                        "gen_ai.response.model": reply.model,
+                        "gen_ai.response.id": reply.reply_id,
+                        "nous.judge.stop_reason": reply.stop,
+                    }
+                )
         except EndpointFailed as failed:
             raise _failure(failed) from failed
         call_state.tokens_in += reply.tokens_in
@@ -285,17 +294,6 @@ class _Call:
     tokens_in: int = 0
     tokens_out: int = 0
     widened: bool = False
-
-
-def _telemetry(reply: ModelReply) -> dict[str, Value]:
-    """Attributes of a reply for tracing, without its text."""
-    return {
-        "gen_ai.usage.input_tokens": reply.tokens_in,
-        "gen_ai.usage.output_tokens": reply.tokens_out,
-        "gen_ai.response.model": reply.model,
-        "gen_ai.response.id": reply.reply_id,
-        "nous.judge.stop_reason": reply.stop,
-    }
 
 
 class _Retryable(Exception):

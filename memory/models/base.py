@@ -254,3 +254,8 @@ def validity_at(valid_from: datetime | None, valid_until: datetime | None, momen
     if valid_from is not None and valid_from > moment:
         return Validity.NOT_YET_VALID
     return Validity.CURRENT
+
+
+def plain(value: Any) -> Any:
+    """A moment or a key as JSON has it; anything else unchanged."""
+    return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value

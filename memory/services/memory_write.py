@@ -11,7 +11,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
 from django.db.models import Model
 
@@ -30,6 +29,7 @@ from memory.models import (
     Trust,
     key_check,
     keys_changed,
+    plain,
     tier_of,
     user_write_check,
 )
@@ -346,11 +346,6 @@ def fields_change(row: AgentRow, values: Mapping[str, Any]) -> tuple[dict[str, A
 def changed_values(row: Model, values: Mapping[str, Any]) -> dict[str, Any]:
     """Those of `values` that differ from the row's; None leaves a field alone."""
     return {name: value for name, value in values.items() if value is not None and value != getattr(row, name)}
-
-
-def plain(value: Any) -> Any:
-    """A moment or a key as JSON has it; anything else unchanged."""
-    return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
 
 
 def plain_value(row: Model, name: str) -> Any:

@@ -11,7 +11,7 @@ from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Event, KnownSource
+from memory.models import Event, KnownSource, plain
 from memory.services.users import MANAGE, TYPES, personas_of
 from memory.transfer.export_tables import (
     AGENT_FIELDS,
@@ -19,7 +19,6 @@ from memory.transfer.export_tables import (
     FORMAT,
     TABLES,
     VERSION,
-    plain,
     row_of,
     rows_of,
     table_name,

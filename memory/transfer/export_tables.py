@@ -1,8 +1,6 @@
 """The tables of an agent export, and the encoding of a row as JSON."""
 
-from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from django.db import models
 
@@ -27,6 +25,7 @@ from memory.models import (
     SubjectChange,
     Trust,
     WorkingMemory,
+    plain,
 )
 from memory.types import MEMORY_TYPES
 
@@ -205,9 +204,3 @@ def rows_of(model: type[models.Model], agent_id: int, persona: str = "") -> mode
 
 def _has_persona(model: Any) -> bool:
     return any(column.name == "persona" for column in model._meta.concrete_fields)
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return str(value) if isinstance(value, UUID) else value

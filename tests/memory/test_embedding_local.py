@@ -20,8 +20,8 @@ from memory.embedding import (
     query_prefetch,
 )
 from memory.embedding.local import LocalEmbedder, QueryBatches
-from memory.embedding.optional_packages import MultilingualEmbedder
 from memory.embedding.query_prefetch import PrefetchedEmbedding, RecentQueries
+from memory.embedding.registry import MultilingualEmbedder
 from tests.embeddings import model_runs
 
 

@@ -7,7 +7,7 @@ import pytest
 from memory.lifecycle.runner import job_run
 from memory.models import Fact, FactChange, Job, JudgeCall, MemoryReview
 from memory.services.facts.comparable_facts import candidates_compare
-from memory.services.facts.precheck import vector_of
+from memory.services.facts.reconcile import vector_of
 from nousweb.lib import clock
 from tests.judge_server import JudgeServer
 

@@ -33,7 +33,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.working_memory import working_set
 from memory.transfer.agent_export import agent_export
 from memory.transfer.agent_import import agent_import
-from memory.transfer.import_conversation import conversation_import
+from memory.transfer.conversation_readers import conversation_import
 from nousweb.lib.errors import Invalid
 from tests.factories import make_events
 

@@ -91,7 +91,7 @@ def test_conversation_import_of_one_of_several(run):
 
 
 def test_conversation_import_again_stores_nothing_twice_and_continues(run, monkeypatch):
-    monkeypatch.setattr("memory.transfer.import_conversation.BATCH", 3)
+    monkeypatch.setattr("memory.transfer.conversation_readers.BATCH", 3)
     lines = [json.dumps({"kind": "user_input", "content": f"line {n}"}) for n in range(10)]
     with pytest.raises(CommandError, match=r"line 8: content must not be empty"):
         run("jsonl", "\n".join([*lines[:7], '{"kind": "error", "content": ""}']), "log.jsonl")

@@ -25,7 +25,7 @@ from memory.models import (
 from memory.services.decisions import decisions_link
 from memory.services.episodes import episode_describe, episode_transcript, episode_words
 from memory.services.facts import Precheck, fact_learn, fact_precheck
-from memory.services.facts.precheck import MAX_VERDICTS
+from memory.services.facts.reconcile import MAX_VERDICTS
 from memory.services.reviews.open_review import review_open
 
 BY = Principal.of_system("lifecycle")

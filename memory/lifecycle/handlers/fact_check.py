@@ -23,8 +23,7 @@ from memory.judge import (
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.judge_backlog import NO_JUDGE, OLDER_THAN, PENDING, backlog_continue, judgeable, unjudged
 from memory.models import Fact, Job, MemoryReview, MemoryReviewQuerySet
-from memory.services.facts.precheck import MAX_VERDICTS_LATER, Precheck, fact_precheck
-from memory.services.facts.reconcile import fact_reconcile
+from memory.services.facts.reconcile import MAX_VERDICTS_LATER, Precheck, fact_precheck, fact_reconcile
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.resolve import verdict_apply
 from memory.services.subjects.registry import snapshot_of

@@ -9,8 +9,7 @@ from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.management.progress import file_progress
-from memory.transfer.conversation_readers import READERS
-from memory.transfer.import_conversation import conversation_import
+from memory.transfer.conversation_readers import READERS, conversation_import
 from memory.transfer.json_stream import printable
 
 

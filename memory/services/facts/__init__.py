@@ -3,8 +3,7 @@
 from memory.services.facts.changes import fact_confirm, fact_edit, fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.learn import fact_learn, fact_replace
 from memory.services.facts.pairs import fact_merge, fact_supersede
-from memory.services.facts.precheck import Precheck, fact_precheck
-from memory.services.facts.reconcile import LearnResult
+from memory.services.facts.reconcile import LearnResult, Precheck, fact_precheck
 
 __all__ = [
     "LearnResult",

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.models import Fact, FactChange, MemoryReview, carried_keys, scope_contains, scope_label
+from memory.models import Fact, FactChange, MemoryReview, carried_keys, plain, scope_contains, scope_label
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS
 from memory.services.facts.changes import (
@@ -22,7 +22,6 @@ from memory.services.facts.changes import (
     retirement_check,
     retirement_time,
 )
-from memory.services.memory_write import plain
 from memory.services.search_index.writer import index_put
 from memory.services.sources import source_values
 from memory.services.trust import least_trusted

@@ -18,7 +18,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.inbox_items import InboxItem, people_notify
 from memory.comparison.compare_facts import Comparison, reasons_of
-from memory.models import Fact, MemoryReview, MemoryReviewQuerySet, scope_contains
+from memory.models import Fact, MemoryReview, MemoryReviewQuerySet, plain, scope_contains
 from memory.policy.autonomy import (
     AGREES,
     CONFIG_KEY,
@@ -28,7 +28,6 @@ from memory.policy.autonomy import (
     is_blind_sample,
     wilson_interval,
 )
-from memory.services.memory_write import plain
 from memory.services.reviews.open_review import pair_review_key
 from memory.services.reviews.states import has_budget_left, opened_record
 from nousweb.lib import clock
@@ -45,7 +44,7 @@ MAX_UNDECIDED_READ = 10_000
 def fields_before(fact: Fact) -> dict[str, Any]:
     """The fields of a fact before an automatic decision, for `as_if_undecided`."""
     values = {name: getattr(fact, name) for name in SHOWN_AS}
-    return {name: plain(value) if isinstance(value, datetime) else value for name, value in values.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
 def sample_is_due(new: Fact, by: Principal) -> bool:

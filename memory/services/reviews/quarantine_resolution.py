@@ -25,10 +25,10 @@ from memory.models import (
     Subject,
     Trust,
     WorkingMemory,
+    plain,
 )
 from memory.persona import PersonaMemory
 from memory.services.facts.changes import fact_change_record
-from memory.services.memory_write import plain
 from memory.services.quarantine.memories import (
     memory_text,
     quarantine_memory,

@@ -13,9 +13,10 @@ from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
 from context.services.context import context_assemble
-from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_place, playground_turn
+from context.services.playground import TALK, PlaygroundTurn, playground_turn
 from identity.models import Agent
 from identity.principal import Principal
+from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write, profile_choices
 from nousweb.console.context.presentation import LEFT_OUT, PromptView, check_view, contested_links
@@ -184,8 +185,8 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
             "logged": logged,
             "said": said,
             "last": last,
-            "model": playground_model(),
-            "place": playground_place(),
+            "model": chat_model(),
+            "place": chat_model_place(),
             "questions": questions,
         },
     }

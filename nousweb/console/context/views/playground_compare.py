@@ -11,9 +11,10 @@ from django.shortcuts import render
 from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
-from context.services.playground import TALK, playground_compare, playground_model, playground_place
+from context.services.playground import TALK, playground_compare
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
+from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, author_words, form_refuse
 from nousweb.console.context.views.inspector import questions_asked
 from nousweb.console.context.views.playground import (
@@ -132,8 +133,8 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         "form": form,
         "sides": sides,
         "differences": _differences([identities.get(key) for key in chosen], current),
-        "model": playground_model(),
-        "place": playground_place(),
+        "model": chat_model(),
+        "place": chat_model_place(),
         "diff": diff_texts(*prompts) if prompts else None,
         "found": last[0].found if last and found[0] == found[1] else None,
         "questions": [] if last or any(said) else questions_asked(agent, by),
