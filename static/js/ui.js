@@ -61,11 +61,20 @@ if (here) {
   if (place.bottom > frame.bottom || place.top < frame.top) rail.scrollTop += place.top - frame.top - frame.height / 2;
 }
 
-// So does a line of tabs.
+// So does a line of tabs, which begins with a whole word: with the tab before, behind the edge that fades.
+const FADE = 24;
 function showTab() {
-  for (const tab of $$(".tabs [aria-current]")) {
-    const line = tab.closest(".tabs");
-    line.scrollLeft += tab.getBoundingClientRect().left - line.getBoundingClientRect().left - 48;
+  for (const chosen of $$(":is(.tabs, .views ul) [aria-current]")) {
+    const frame = chosen.closest(".tabs, .views ul");
+    const tabs = $$(".tab, .view", frame).filter((tab) => tab.checkVisibility());
+    const most = frame.scrollWidth - frame.clientWidth;
+    frame.scrollLeft = 0;
+    const { left, right } = frame.getBoundingClientRect();
+    if (most <= 0 || chosen.getBoundingClientRect().right <= right - FADE) continue;
+    const starts = tabs.map((tab) => tab.getBoundingClientRect().left - left - FADE + 4);
+    const start = starts.find((one, at) => one >= most || tabs[at + 1] === chosen) ?? 0;
+    tabs.at(-1).style.marginInlineEnd = `${Math.max(0, start - most)}px`;
+    frame.scrollLeft = start;
   }
 }
 showTab();

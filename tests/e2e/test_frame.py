@@ -42,6 +42,19 @@ def test_rail_shows_the_page_that_one_is_on(log_in: LogIn, ada: Agent, bob: User
     expect(here).to_be_in_viewport(ratio=0.9)
 
 
+@pytest.mark.parametrize("place", ["events", "working", "context/pins"])
+def test_line_of_tabs_on_a_phone_begins_with_a_whole_word(log_in: LogIn, ada: Agent, bob: User, place: str) -> None:
+    page = log_in(bob, width=390)
+    page.goto(f"/agents/ada/{place}/")
+    line, here = page.locator(".tabs"), page.locator(".tabs [aria-current=page]")
+    expect(here).to_be_in_viewport(ratio=1)
+    assert line.evaluate("line => line.scrollLeft") > 0
+    begins = line.evaluate("line => line.getBoundingClientRect().left + 24")
+    spans = [tab.bounding_box() for tab in page.locator(".tabs .tab:visible").all()]
+    cut = [span for span in spans if span and span["x"] + 8 < begins < span["x"] + span["width"] - 8]
+    assert cut == [], "no word is where the edge has stopped to fade"
+
+
 def test_nothing_at_an_address_has_ways_on(log_in: LogIn, ada: Agent, bob: User) -> None:
     page = log_in(bob)
     answer = page.goto("/agents/ada/facts/nothing-like-this/")
