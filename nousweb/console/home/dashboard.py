@@ -224,7 +224,10 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
         note, days = (capfirst(note), days) if any(failed) else (f"No failure in {DEFAULT_DAYS} days, {note}", [])
         told = f"of {of:,} hold"
-        figures.append(Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note))
+        plain = "" if days else "A failed check would stand here, as a red day."
+        figures.append(
+            Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note, plain=plain)
+        )
     if len(scores) == 1:
         slug, kept, at = scores[0]
         scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}

@@ -476,13 +476,19 @@ _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and over them a line
-    in steps of the values of the period before."""
+    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and behind them a
+    line through the values of the period before."""
     base, last = chart.height + CHART_TOP, len(chart.axis) - 1
     drawn = SafeString("")
     for number in range(last + 1):
         y = plain(int(CHART_TOP + chart.height * number / last) + 0.5)
         drawn += format_html(_LINE, "chart-base" if number == last else "chart-grid", 0, y, 100, y)
+    spots = [
+        (plain(column.middle), plain(CHART_TOP + (column.before.y if column.before else chart.height)))
+        for column in chart.columns
+        if chart.compares and column.point.before is not None
+    ]
+    drawn += format_html_join("", _LINE, (("chart-before", *begin, *end) for begin, end in pairwise(spots)))
     for column in chart.columns:
         inside = _point(column, "chart-point") if chart.is_line else _bars(column, base)
         if column.value:
@@ -495,14 +501,6 @@ def chart_columns(chart: Chart) -> SafeString:
         if column.tick:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
             drawn += format_html(_TICK, look, plain(column.label_at[0]), base + 17, column.label_at[1], column.tick)
-    if chart.compares:
-        sides = ((each.place.x, each.place.x + each.place.width, each.before) for each in chart.columns)
-        steps = [
-            (plain(x), plain(CHART_TOP + (past.y if past else chart.height)))
-            for left, right, past in sides
-            for x in (left, right)
-        ]
-        drawn += format_html_join("", _LINE, (("chart-before", *begin, *end) for begin, end in pairwise(steps)))
     return drawn + _line(chart.columns) if chart.is_line else drawn
 
 
