@@ -12,9 +12,9 @@ job_handlers: dict[str, str] = {}
 job_sources: list[str] = []
 """Functions that queue jobs for due work and return how many are new."""
 erasers = [
-    "memory.services.erasure.imports_and_jobs.jobs_erase",
-    "memory.services.erasure.imports_and_jobs.imports_erase",
-    "memory.services.erasure.imports_and_jobs.sources_erase",
+    "memory.services.erasure.steps.jobs_erase",
+    "memory.services.erasure.steps.imports_erase",
+    "memory.services.erasure.steps.sources_erase",
     "memory.transfer.file_runs.runs_erase",
 ]
 """Each takes an `Erasure`, erases the rows of its app in the transaction of the erasure, and returns numbers of rows by

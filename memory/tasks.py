@@ -4,7 +4,7 @@ from identity.principal import Principal
 from memory.lifecycle import runner
 from memory.lifecycle.runner import activities_heal
 from memory.services.erasure import reanalyze_tables
-from memory.services.expiry import expired_purge
+from memory.services.erasure.memories import expired_purge
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.blind_samples import undecided_sample

@@ -10,7 +10,7 @@ def prepare_database(app_config: AppConfig, **kwargs: Any) -> None:
     """Bring roles and schedules in line with their declarations once the last of our apps is migrated."""
     if app_config.label != "django_q":
         return
-    from context.services.profiles import profiles_sync
+    from context.services.agent_settings import profiles_sync
     from nousweb.access.roles import roles_sync
     from nousweb.queue import schedules_sync
 

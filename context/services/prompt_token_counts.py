@@ -9,7 +9,7 @@ from django.core.cache import cache
 
 from context.models import ContextRun
 from memory.judge.endpoint import MAX_TOKENS_COUNTED, EndpointFailed, EndpointRefused
-from memory.judge.registry import anthropic_endpoint, model_provider
+from memory.judge.model_judge import anthropic_endpoint, model_provider
 from nousweb.lib import clock
 
 NOTHING = "."

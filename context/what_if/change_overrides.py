@@ -27,7 +27,7 @@ from memory.models import (
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.repeated_facts import unstored_fact_fields
-from memory.services.reviews.attribute_resolution import attribute_pairs
+from memory.services.reviews.quarantine_resolution import attribute_pairs
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
 from nousweb.lib import Conflict, Invalid, clock, tags_check, unit_check, unstorable_reason, word_check

@@ -35,14 +35,15 @@ from memory.policy import (
 from memory.selectors.documents import DocumentStore
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import (
+    document_expiry_set,
     document_key_check,
     document_put,
     document_release,
     document_restore,
     document_retire,
+    documents_refresh,
     namespace_check,
 )
-from memory.services.expiry import document_expiry_set, documents_refresh
 from nousweb.lib.constrained_types import (
     MAX_PAGE,
     MAX_QUERY_CHARACTERS,

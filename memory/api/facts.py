@@ -31,10 +31,10 @@ from memory.api.common import (
 from memory.models import Fact, FactChange, Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
 from memory.selectors.filters import FactFilter
-from memory.services.expiry import fact_expiry_set
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
+    fact_expiry_set,
     fact_invalidate,
     fact_learn,
     fact_replace,

@@ -8,7 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from memory.api.common import SourceRefIn, agent_arguments
-from memory.services.sources import source_report
+from memory.services.memory_write import source_report
 from nousweb.lib.constrained_types import (
     AgentSlug,
     ProjectKey,

@@ -1,6 +1,6 @@
 """The judge: a language model's verdicts about memories, its prompts, replies and token budget."""
 
-from memory.judge.model_judge import Judge
+from memory.judge.model_judge import Judge, configured_judge
 from memory.judge.pair_verdicts import FactPair, PairVerdicts, pairs_judge
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
@@ -13,7 +13,6 @@ from memory.judge.protocol import (
     MergedFact,
     RelationVerdict,
 )
-from memory.judge.registry import configured_judge
 
 __all__ = [
     "ASK_WITHIN_SECONDS",

@@ -192,7 +192,7 @@ ENDS = ("valid_until", "expires_at")
 
 class ExpiringFields(AgentRow):
     """What is forgotten at a moment: left out from `expires_at` on, and erased after the retention
-    (services.expiry). What is only no longer true has a `valid_until` instead, and stays in the history."""
+    (`expired_purge`). What is only no longer true has a `valid_until` instead, and stays in the history."""
 
     expires_at = models.DateTimeField(null=True, blank=True)
 

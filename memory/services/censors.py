@@ -16,9 +16,11 @@ from memory.censoring.censor_matching import (
     Similarities,
     default_threshold,
     match_censors,
+    meaning_check,
+    pattern_check,
+    pattern_cost_check,
     semantic_similarities,
 )
-from memory.censoring.patterns import meaning_check, pattern_check, pattern_cost_check
 from memory.jobs import job_queue
 from memory.models import (
     NO_KEYS,

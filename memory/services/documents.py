@@ -9,15 +9,26 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import KEYS, Document, Fact, Scope, Trust, carried_keys, document_address, keys_of, user_write_check
+from memory.models import (
+    KEYS,
+    Document,
+    Fact,
+    Scope,
+    Trust,
+    carried_keys,
+    document_address,
+    keys_of,
+    user_write_check,
+)
 from memory.persona import change_check
 from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,
@@ -29,7 +40,6 @@ from memory.policy import (
     MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.expiry import document_end_move
 from memory.services.facts.repeated_facts import invalidated_match
 from memory.services.memory_write import (
     expiry_checked,
@@ -39,8 +49,10 @@ from memory.services.memory_write import (
     memory_index,
     memory_lock,
     memory_stored,
+    plain_value,
+    source_seen,
+    source_values,
 )
-from memory.services.sources import source_seen
 from memory.services.trust import fields_trust, origin_of, screened_as
 from memory.types.stores import document_text
 from nousweb.lib import (
@@ -370,3 +382,70 @@ def _version_add(
         )
     after = {"namespace": list(document.namespace), "key": document.key, "version": document.version}
     memory_stored(document, by, action, after=after | carried_keys(document) | dict(more or {}), message=reason)
+
+
+REFRESH_STEP = 10
+"""A refresh moves an end that is further away than this part of the time to live; any other would be a write a read."""
+
+
+@agent_transaction(of="document")
+def document_expiry_set(
+    *, document: Document, by: Principal, expires_at: datetime | None = None, ttl: int | None = None, reason: str = ""
+) -> Document:
+    """Let a document expire at a moment, or `ttl` seconds after it is last written or refreshed; with neither, never.
+
+    Its value stays the agent's or people's. Raises Invalid, NotAllowed, or Conflict if this version is not active, or
+    is people's and `by` is no person.
+    """
+    end = expiry_checked(expires_at, ttl)
+    document = memory_lock(document, by, "memory.add_document")
+    if not document.active:
+        raise Conflict("This version is not active: it has no end to change.")
+    document_end_move(document, by, {"expires_at": end, "ttl": ttl}, reason)
+    return document
+
+
+@agent_transaction(of="agent")
+def documents_refresh(*, agent: Agent, ids: Sequence[UUID], by: Principal) -> int:
+    """Begin the time to live of these documents of `by`'s own persona anew, as a read does; returns how many moved.
+
+    What has none, has expired or is people's stays as it is, and so does an end that would hardly move.
+    """
+    by.require("memory.add_document", agent)
+    now = clock.now()
+    rows = Document.objects.current(now).filter(agent=agent, persona=by.persona, pk__in=ids, ttl__isnull=False)
+    if not by.is_person:
+        rows = rows.filter(endorsed=False)
+    moved = 0
+    for document in rows.select_for_update(of=("self",), no_key=True).select_related("agent").order_by("pk"):
+        end = now + timedelta(seconds=document.ttl or 0)
+        slack = timedelta(seconds=(document.ttl or 0) / REFRESH_STEP)
+        if by.writes(document) and document.expires_at and end - document.expires_at >= slack:
+            document_end_move(document, by, {"expires_at": end})
+            moved += 1
+    return moved
+
+
+def document_end_move(document: Document, by: Principal, values: dict[str, Any], reason: str = "") -> None:
+    """Store another end of a locked document, or another `source_ref`, and record that; the same changes nothing."""
+    if ref := values.pop("source_ref", None):
+        values |= source_values(document, ref)
+    before = {name: plain_value(document, name) for name in values}
+    for name, value in values.items():
+        setattr(document, name, value)
+    after = {name: plain_value(document, name) for name in values}
+    if before == after:
+        return
+    human_author_check(document, by)
+    document.updated_at = clock.now()
+    document.save(update_fields=[*values, "updated_at"])
+    memory_index(document)
+    audit_record(
+        by=by,
+        action="document.update",
+        target=document,
+        agent=document.agent,
+        before=before,
+        after=after,
+        message=text_check("reason", reason, MAX_REMARK_CHARACTERS),
+    )

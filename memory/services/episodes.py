@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.layers.texts import extract_summary, extract_title
+from memory.layers.event_validation import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, carried_keys, keys_of, scope_label
 from memory.persona import VIEWS, change_check
 from memory.policy import (

@@ -16,8 +16,14 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs import message_send
-from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, EventDraft, events_check
-from memory.layers.texts import compact, loop_visibility
+from memory.layers.event_validation import (
+    CLOSING_KINDS,
+    KIND_IMPORTANCE,
+    EventDraft,
+    compact,
+    events_check,
+    loop_visibility,
+)
 from memory.models import NO_KEYS, Event, Keys, LongTermEntry, LoopSummary, user_write_check
 from memory.services.quarantine.memories import event_show, open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put

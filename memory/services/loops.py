@@ -15,8 +15,15 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs import message_send
-from memory.layers.event_validation import CLOSING_KINDS, OPENING_KINDS
-from memory.layers.texts import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
+from memory.layers.event_validation import (
+    CLOSING_KINDS,
+    OPENING_KINDS,
+    LoopDigest,
+    loop_kind,
+    loop_text,
+    loop_visibility,
+    tool_name,
+)
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, LoopSummaryQuerySet, Trust
 from memory.services.events import long_term_store
 from memory.services.search_index.writer import index_put

@@ -22,9 +22,8 @@ from memory.judge.endpoint import (
     ModelRequest,
     Stop,
 )
-from memory.judge.model_judge import budget_check, call_record
+from memory.judge.model_judge import budget_check, call_record, model_endpoint, model_provider
 from memory.judge.protocol import JudgeUnavailable
-from memory.judge.registry import model_endpoint, model_provider
 from nousweb.lib.tracing import span
 
 MAX_ANSWER_TOKENS = 1_000

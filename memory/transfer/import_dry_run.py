@@ -23,7 +23,7 @@ from identity.services.guardrails import section_text_check as identity_text_che
 from memory.layers.event_validation import draft_check
 from memory.models import KEYS, ImportedMemory, key_check, serves_users, user_write_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
-from memory.services.facts.store import fact_fields_check
+from memory.services.facts.changes import fact_fields_check
 from memory.services.trust import origin_check
 from memory.transfer.json_stream import BadEntry, Record, place_shown, printable, records_read
 from memory.transfer.readers import FORMATS

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
-from memory.layers.texts import indexed_text
+from memory.layers.event_validation import indexed_text
 from memory.models import (
     LOCATORS,
     Event,

@@ -4,7 +4,7 @@ import pytest
 
 from context.engine.analysis.profiles import active_profile
 from context.models import ContextProfile
-from context.services.profiles import (
+from context.services.agent_settings import (
     effective_settings,
     profile_assign,
     profile_create,

@@ -6,7 +6,7 @@ import pytest
 
 from context.engine.analysis.profiles import BUILT_IN, profile_values
 from context.models import ContextProfile, ContextProfileVersion
-from context.services.profiles import profile_get, profile_update, profiles_sync
+from context.services.agent_settings import profile_get, profile_update, profiles_sync
 from identity.models import Agent
 from nousweb.lib import clock
 from tests.factories import make_events

@@ -9,8 +9,9 @@ from memory.layers.event_validation import (
     MAX_SPEAKER_CHARACTERS,
     OUTPUT_HEAD_CHARACTERS,
     OUTPUT_TAIL_CHARACTERS,
+    compact,
+    cut_at_sentence,
 )
-from memory.layers.texts import compact, cut_at_sentence
 from memory.models import EventKind
 
 MOST = max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60) + MAX_SPEAKER_CHARACTERS + 2

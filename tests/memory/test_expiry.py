@@ -7,7 +7,7 @@ import pytest
 from identity.models import AuditEvent
 from identity.principal import Principal
 from memory.models import Document, Fact, FactChange, SearchItem
-from memory.services.expiry import expired_purge
+from memory.services.erasure.memories import expired_purge
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.tasks import purge_expired

@@ -12,9 +12,8 @@ from django.test import override_settings
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
-from memory.judge.model_judge import today_start
+from memory.judge.model_judge import model_endpoint, today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
-from memory.judge.registry import model_endpoint
 from memory.models import JudgeCall, Relation
 from nousweb.lib import clock
 from tests.database import as_the_owner

@@ -9,7 +9,7 @@ import pytest
 
 from identity.principal import Principal
 from memory.jobs import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG, job_queue
-from memory.layers.texts import MAX_SUMMARY_WORDS, extract_summary, extract_title
+from memory.layers.event_validation import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import STALE_AFTER, Defer, Handler
 from memory.lifecycle.handlers import DREAM, handlers
 from memory.lifecycle.handlers.dream import flag_of

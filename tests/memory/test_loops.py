@@ -9,8 +9,14 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from identity.models import AuditEvent
-from memory.layers.event_validation import MAX_SUMMARY_CHARACTERS
-from memory.layers.texts import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
+from memory.layers.event_validation import (
+    MAX_SUMMARY_CHARACTERS,
+    LoopDigest,
+    loop_kind,
+    loop_text,
+    loop_visibility,
+    tool_name,
+)
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
 from memory.services.events import events_record
 from memory.services.loops import derived_backfill, loops_summarise

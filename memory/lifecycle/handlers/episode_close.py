@@ -12,7 +12,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.judge import ASK_WITHIN_SECONDS, ExtractedFact, Judge, JudgeFailed, configured_judge
-from memory.layers.texts import extract_summary, extract_title
+from memory.layers.event_validation import extract_summary, extract_title
 from memory.lifecycle.handler import LOW_CONFIDENCE, Handler
 from memory.lifecycle.judge_backlog import NO_JUDGE, PENDING, backlog_continue
 from memory.models import (

@@ -4,18 +4,29 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
-from django.db import connection, models
+from django.conf import settings
+from django.db import connection, models, transaction
 from django.db.models import Q
 
 from identity.models import Agent, ApiToken, AuditEvent, Change, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.models import Document, Fact, ItemType, LoopSummary, SearchItem, SubjectAlias, WorkingMemory, key_check
+from memory.models import (
+    Document,
+    Fact,
+    ItemType,
+    LoopSummary,
+    SearchItem,
+    SubjectAlias,
+    WorkingMemory,
+    key_check,
+)
 from memory.services.erasure.steps import (
     ERASE,
     OWNERS_TO_DELETE,
@@ -38,7 +49,7 @@ from memory.services.search_index.writer import index_remove
 from memory.services.subjects.registry import alias_find
 from memory.services.users import MANAGE
 from memory.types import MEMORY_TYPES
-from nousweb.lib import Invalid, NotFound, visible_text_check
+from nousweb.lib import Invalid, NotFound, clock, visible_text_check
 from nousweb.lib.constrained_types import EVERYBODY
 from nousweb.lib.transactions import sql_change
 
@@ -381,3 +392,29 @@ def _delete(model: type[models.Model], where: str, params: Sequence[Any]) -> int
     """Delete rows by SQL: Django refuses to delete rows that refer to each other."""
     table = connection.ops.quote_name(model._meta.db_table)
     return sql_change(f"DELETE FROM {table} WHERE {where}", params)  # noqa: S608
+
+
+PURGED_AT_ONCE = 200
+REASON = "It expired, and its retention is over."
+
+
+def expired_purge(*, by: Principal) -> int:
+    """Erase what expired before the retention of prompts began, in a bounded batch; returns how many.
+
+    What people marked as wrong or retired stays: it keeps the agent from storing the same again.
+    """
+    horizon = clock.now() - timedelta(days=settings.CONTEXT_RETENTION_DAYS)
+    facts = Fact.objects.filter(expires_at__lte=horizon, invalidated_at__isnull=True)
+    documents = Document.objects.filter(expires_at__lte=horizon, superseded_by__isnull=True)
+    documents = documents.exclude(Q(active=False, endorsed=True))
+    purged = 0
+    kinds: list[tuple[str, Any, Any]] = [("fact", facts, fact_erase), ("document", documents, document_erase)]
+    for name, rows, erase in kinds:
+        for row in rows.select_related("agent").order_by("expires_at", "pk")[:PURGED_AT_ONCE]:
+            with transaction.atomic():
+                agent_lock_exclusive(row.agent)
+                # It may have been kept or erased since.
+                if rows.filter(agent=row.agent_id, pk=row.pk).exists():
+                    erase(**{name: row, "by": by, "reason": REASON})
+                    purged += 1
+    return purged

@@ -1,6 +1,13 @@
 """Services that learn facts and change them."""
 
-from memory.services.facts.changes import fact_confirm, fact_edit, fact_invalidate, fact_restore, fact_unconfirm
+from memory.services.facts.changes import (
+    fact_confirm,
+    fact_edit,
+    fact_expiry_set,
+    fact_invalidate,
+    fact_restore,
+    fact_unconfirm,
+)
 from memory.services.facts.learn import fact_learn, fact_replace
 from memory.services.facts.pairs import fact_merge, fact_supersede
 from memory.services.facts.reconcile import LearnResult, Precheck, fact_precheck
@@ -10,6 +17,7 @@ __all__ = [
     "Precheck",
     "fact_confirm",
     "fact_edit",
+    "fact_expiry_set",
     "fact_invalidate",
     "fact_learn",
     "fact_merge",

@@ -1,4 +1,4 @@
-"""Changes of stored facts: confirm, edit, invalidate and restore one, with its history and its mark of verification.
+"""Changes of facts: store, confirm, edit, invalidate and restore one, with its history and its mark of verification.
 
 A fact is `endorsed` once a person wrote, confirmed, edited or kept it, or verified it when restoring it. A token, judge
 or schedule that would retire it opens a review instead. Tokens also cannot replace a fact with a pending review.
@@ -14,18 +14,119 @@ from django.db.models import Q
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
+from memory.jobs import job_queue
 from memory.models import (
+    ENDS,
+    KEYS,
     Fact,
     FactChange,
     MemoryReview,
+    Scope,
+    carried_keys,
     keys_changed,
 )
+from memory.persona import memory_of
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.services.memory_write import changed_values, fields_checked, memory_lock, plain_value, row_lock
+from memory.services.facts.comparable_facts import Vector, search_table
+from memory.services.memory_write import (
+    changed_values,
+    expiry_checked,
+    fields_checked,
+    keys_checked,
+    memory_lock,
+    plain_value,
+    row_lock,
+    source_seen,
+)
 from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.writer import index_put
+from memory.services.subjects.registry import alias_enter
+from memory.services.trust import event_named
+from memory.subjects.spelling import key_of
 from memory.types import entry_of
-from nousweb.lib import Conflict, NotFound, clock, text_check
+from nousweb.lib import Conflict, Invalid, NotFound, clock, text_check
+from nousweb.lib.transactions import sql_change
+
+_VECTOR_PUT = """
+UPDATE {table} SET embedding = %(vector)s::halfvec, model = %(model)s, status = 'ready', error = '', due_at = NULL
+WHERE agent_id = %(agent)s AND item_type = 'fact' AND item_id = %(item_id)s AND text = %(text)s AND status = 'pending'
+AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %(model)s)
+"""
+
+
+def alias_assign(fact: Fact, by: Principal) -> None:
+    """Set `subject_alias` of the fact; a spelling that is not registered yet is entered. Call it under the learning
+    lock."""
+    # The alias was looked up under the learning lock, so it is current.
+    if fact.subject_alias is None or fact.subject_alias.key != key_of(fact.subject):
+        fact.subject_alias = alias_enter(
+            agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+        )
+
+
+def source_event_link(fact: Fact, by: Principal) -> None:
+    """Link a new fact to the event that its source names, if `by` may read that. Call it with the agent locked."""
+    if (named := event_named(fact.source)) is not None:
+        fact.source_event = memory_of(fact.agent, by).events.filter(pk=named).first() or fact.source_event
+
+
+def fact_store(fact: Fact, vector: Vector | None, *, by: Principal, unjudged: bool = False) -> None:
+    """Store a fact with the embedding of its content, if that is known. Call it under the learning lock, in the
+    transaction that compared it. A fact without an embedding, or `unjudged`, is checked later."""
+    source_seen(fact)
+    source_event_link(fact, by)
+    fact.save(force_insert=True)
+    fact_change_record(fact, FactChange.Action.STORED, by)
+    index_put([entry_of(fact)], notify=vector is None)
+    if vector is not None:
+        # So the next fact finds this one by meaning.
+        sql_change(
+            _VECTOR_PUT.format(table=search_table(fact.persona)),
+            {
+                "agent": fact.agent_id,
+                "item_id": str(fact.pk),
+                "text": fact.content,
+                "vector": vector.literal,
+                "model": vector.model,
+            },
+        )
+    if vector is None or unjudged:
+        job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
+    fact_store_audit(fact, by)
+
+
+def fact_store_audit(fact: Fact, by: Principal) -> None:
+    """Write a newly stored fact to the audit trail."""
+    after = {"content": fact.content, "subject": fact.subject, "category": fact.category, **carried_keys(fact)}
+    audit_record(by=by, action="fact.store", target=fact, agent=fact.agent, after=after)
+
+
+FACT_FIELDS = (
+    "subject", "attribute", "value", "category", "kind", "scope", *KEYS, "tags", "confidence", "importance",
+    "source", "source_ref",
+)  # fmt: skip
+"""The fields that a writer may state beside the content, without its times."""
+TIME_FIELDS = ("valid_from", "valid_until", "expires_at")
+
+
+def fact_fields_check(
+    *,
+    scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
+    user: str = "",
+    ttl: int | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """The fields of a new fact as they are stored. Raises Invalid with the name of the field."""
+    fields["expires_at"] = expiry_checked(fields.get("expires_at"), ttl)
+    checked = keys_checked(scope, project, task, user) | fields_checked(Fact, fields)
+    begins = checked.get("valid_from")
+    for name in ENDS:
+        if begins and (ends := checked.get(name)) and ends <= begins:
+            raise Invalid(f"{name} must be later than valid_from.", field=name)
+    return checked
+
 
 Action = FactChange.Action
 
@@ -321,3 +422,28 @@ def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None)
         )
     if resolves is None:
         pending_review_check(fact)
+
+
+@agent_transaction(of="fact")
+def fact_expiry_set(
+    *, fact: Fact, by: Principal, expires_at: datetime | None = None, ttl: int | None = None, reason: str = ""
+) -> Fact:
+    """Let a fact expire at a moment or in `ttl` seconds; with neither of them it has no such end any more.
+
+    A token may do so if it may replace the fact. Raises Invalid, NotAllowed, or Conflict if the fact is retired.
+    """
+    end = expiry_checked(expires_at, ttl)
+    fact = memory_lock(fact, by, "memory.add_fact", endorsed_too=True)
+    if not fact.active:
+        raise Conflict("This fact is retired: it has no end to change.")
+    if end and fact.valid_from and end <= fact.valid_from:
+        raise Invalid("expires_at must be later than valid_from.", field="expires_at")
+    if fact.category in CATEGORY_PERMISSIONS:
+        by.require(CATEGORY_PERMISSIONS[fact.category], fact.agent)
+    retirement_check(fact, by)
+    if fact.expires_at == end:
+        return fact
+    values = {"expires_at": end}
+    return fact_write(
+        fact, FactChange.Action.EDITED, by, "fact.update", values, before=values, endorses=True, reason=reason
+    )

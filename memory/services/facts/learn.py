@@ -33,10 +33,15 @@ from memory.models import (
 )
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_REMARK_CHARACTERS
-from memory.services.facts.changes import fact_change_record, pending_review_check
+from memory.services.facts.changes import (
+    fact_change_record,
+    fact_fields_check,
+    fact_store_audit,
+    pending_review_check,
+    source_event_link,
+)
 from memory.services.facts.pairs import fact_supersede, successor_scope_check
 from memory.services.facts.reconcile import LearnResult, Precheck, fact_precheck, fact_reconcile, in_transaction
-from memory.services.facts.store import fact_fields_check, fact_store_audit, source_event_link
 from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import (
     WAITING,

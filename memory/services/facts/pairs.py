@@ -22,8 +22,8 @@ from memory.services.facts.changes import (
     retirement_check,
     retirement_time,
 )
+from memory.services.memory_write import source_values
 from memory.services.search_index.writer import index_put
-from memory.services.sources import source_values
 from memory.services.trust import least_trusted
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, clock, past_check

@@ -16,7 +16,7 @@ from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, configured_judge, pairs_judge
 from memory.models import Fact, MemoryReview
 from memory.policy.autonomy import AutomaticDecision, Autonomy
-from memory.services.facts.changes import fact_invalidate, facts_lock
+from memory.services.facts.changes import alias_assign, fact_invalidate, fact_store, facts_lock
 from memory.services.facts.comparable_facts import ComparisonCache, Vector, candidates_compare
 from memory.services.facts.pairs import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.repeated_facts import (
@@ -25,7 +25,6 @@ from memory.services.facts.repeated_facts import (
     invalidated_match,
     relearned_review_open,
 )
-from memory.services.facts.store import alias_assign, fact_store
 from memory.services.reviews.blind_samples import fields_before, sample_is_due, sample_open
 from memory.services.reviews.open_review import (
     PairReviewDraft,

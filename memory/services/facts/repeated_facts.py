@@ -21,8 +21,8 @@ from memory.embedding.protocol import UNKNOWN
 from memory.models import SAME_WORDS, Fact, MemoryReview, SubjectAlias, keys_of, scopes_overlap_sql
 from memory.policy import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
+from memory.services.facts.changes import FACT_FIELDS, TIME_FIELDS
 from memory.services.facts.comparable_facts import Vector, search_table
-from memory.services.facts.store import FACT_FIELDS, TIME_FIELDS
 from memory.services.reviews.open_review import review_open
 from memory.services.subjects.registry import alias_enter, known_subjects_of, snapshot_of
 from memory.subjects.spelling import key_of

@@ -35,10 +35,9 @@ from memory.services.facts.pairs import resolution_apply
 from memory.services.facts.repeated_facts import unstored_fact_fields
 from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import SHOWN, event_text, open_quarantine_review, type_name
-from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
 from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample
 from memory.services.reviews.open_review import verdict_of
-from memory.services.reviews.quarantine_resolution import quarantine_resolve, review_state
+from memory.services.reviews.quarantine_resolution import ANSWERS, attribute_decide, quarantine_resolve, review_state
 from memory.services.reviews.states import (
     REVIEW,
     resolution_record,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory.layers.event_validation import EVENT_FIELDS
-from memory.services.facts.store import FACT_FIELDS, TIME_FIELDS
+from memory.services.facts.changes import FACT_FIELDS, TIME_FIELDS
 from memory.transfer.json_stream import BadEntry, Record, list_check, moment_get, text_get, value_get
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, Entry, Format, ReadOptions, content_id
 

@@ -16,9 +16,14 @@ from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview, Subject, Trust
 from memory.models.facts import Relation
 from memory.selectors import visible_reviews
-from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
 from memory.services.reviews.blind_samples import as_if_undecided
-from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text, review_state
+from memory.services.reviews.quarantine_resolution import (
+    attribute_facts,
+    attribute_pairs,
+    quarantined_memories,
+    quarantined_text,
+    review_state,
+)
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from nousweb.console.common import FORM, page
 from nousweb.console.common.provenance import source_run

@@ -6,7 +6,7 @@ from django.conf import settings
 from django_q.management.commands import qcluster
 from django_q.signals import post_spawn
 
-from memory.judge.registry import PROVIDERS
+from memory.judge.model_judge import PROVIDERS
 from nousweb.database.statement_timeouts import work_usual
 from nousweb.lib.background import tasks_declared
 

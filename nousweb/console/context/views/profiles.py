@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from context.models import ContextProfile
-from context.services.profiles import (
+from context.services.agent_settings import (
     EffectiveSetting,
     effective_settings,
     profile_assign,

@@ -9,8 +9,7 @@ from django.shortcuts import redirect, render
 
 from memory.models import Document
 from memory.selectors.filters import DocumentFilter
-from memory.services.documents import document_release, document_restore, document_retire
-from memory.services.expiry import document_expiry_set
+from memory.services.documents import document_expiry_set, document_release, document_restore, document_retire
 from nousweb.console.common import FORM, POST, Column, Title, author_words
 from nousweb.console.memory.forms import ExpiryForm
 from nousweb.console.memory.page_context import (

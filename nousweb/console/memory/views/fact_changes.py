@@ -19,10 +19,10 @@ from context.what_if.impact import records_of
 from identity.principal import Principal
 from memory.models import Fact, FactChange
 from memory.selectors.filters import SupersessionFilter
-from memory.services.expiry import fact_expiry_set
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
+    fact_expiry_set,
     fact_invalidate,
     fact_replace,
     fact_restore,
