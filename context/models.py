@@ -1,6 +1,7 @@
 """Models of context: profiles, pins, the log of prompts, the usage of memories, expectations."""
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 from django.core.validators import RegexValidator
@@ -20,6 +21,8 @@ ASSEMBLE = "context.assemble_context"
 VIEW_RUN = "context.view_contextrun"
 REPORT = "context.report_context"
 """The permission to report an agent's answer and outcome."""
+RECENT = timedelta(days=7)
+"""The time whose prompts measure what a change or a pending item concerns."""
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest, request_resolve
@@ -14,12 +15,13 @@ from context.engine.pipeline import build_record, context_inputs_load, context_i
 from context.expectations.check_runner import ImpactCheck, expectations_impact
 from context.expectations.policy import VIEW
 from context.expectations.services import expectation_get, expectations_of, personas_of
-from context.models import ASSEMBLE, ContextRun, Expectation, ExpectationResult
+from context.models import ASSEMBLE, RECENT, ContextRun, Expectation, ExpectationResult
 from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.changes import subjects_merged_in_dry_run
 from memory.types import MEMORY_TYPES
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.line_differences import Budget, line_spans
 from nousweb.lib.textdiff import first_change
@@ -150,16 +152,24 @@ class ImpactRow:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """The rows, latest request first. `requested`: how many requests to replay; time may run out before all are."""
+    """The rows, latest request first. `requested`: how many requests to replay; time may run out before all are.
+    `is_week`: they are all requests of the last days that RECENT covers."""
 
     rows: tuple[ImpactRow, ...]
     requested: int
+    is_week: bool = False
     unreadable: int = 0
     expectations: ExpectationImpact = NO_EXPECTATIONS
 
     @property
     def changed(self) -> tuple[ImpactRow, ...]:
         return tuple(row for row in self.rows if row.changed)
+
+    @property
+    def measure(self) -> str:
+        """What the rows are, in words."""
+        noun = "prompt" if len(self.rows) == 1 else "prompts"
+        return f"{noun} in {RECENT.days} days" if self.is_week else f"recent {noun}"
 
     @property
     def not_sent(self) -> tuple[ImpactRow, ...]:
@@ -195,38 +205,56 @@ class Impact:
         return len(self.rows) + self.unreadable < self.requested
 
 
-def impact_of(
-    *, agent: Agent, overrides: Overrides, by: Principal, last: int = DEFAULT_RUNS, seconds: float = MAX_SECONDS
-) -> Impact:
-    """Assemble the last `last` logged requests (at most MAX_RUNS) today, with and without `overrides`.
+def impact_of(*, overrides: Overrides, **more: Any) -> Impact:
+    """The impact of one change, as `impacts_of` has it."""
+    return impacts_of(changes=[overrides], **more)[0]
 
-    Requests about the past are skipped, since the change is made now. Both prompts share the loaded inputs, except for
-    a fact that would be searched from now on, which needs another search. The agent's expectations are checked
-    the same way. No request starts after `seconds`, and no expectation after as many more. Raises Invalid, NotAllowed.
+
+def impacts_of(
+    *,
+    agent: Agent,
+    changes: Sequence[Overrides],
+    by: Principal,
+    last: int = DEFAULT_RUNS,
+    seconds: float = MAX_SECONDS,
+) -> list[Impact]:
+    """Assemble the logged requests of the last days (RECENT), or else the latest ones, today without a change and with
+    each of `changes`: at most `last` (at most MAX_RUNS) requests.
+
+    Requests about the past are skipped, since the change is made now. All prompts of a request share the loaded inputs,
+    except for a fact that would be searched from now on, which needs another search. The agent's expectations are
+    checked the same way. No request starts after `seconds`, and no expectation after as many more. Raises Invalid,
+    NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
         raise Invalid(f"n must be between 1 and {MAX_RUNS}.", field="n")
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
-    runs = list(
-        ContextRun.objects.visible_to(by)
-        .filter(agent=agent)
-        .filter(as_of=None)
-        .only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")[:last]
-    )
+    logged = ContextRun.objects.visible_to(by).filter(agent=agent, as_of=None)
+    logged = logged.only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")
+    recent = list(logged.filter(created_at__gte=clock.now() - RECENT)[:last])
+    runs = recent or list(logged[:last])
     until = time.monotonic() + seconds
-    rows: list[ImpactRow] = []
+    found: list[list[ImpactRow]] = []
     unreadable = 0
     for run in runs:
         if time.monotonic() >= until:
             break
         try:
-            rows.append(_row(agent, run, overrides, by))
+            found.append(_rows(agent, run, changes, by))
         except (Invalid, NotFound, KeyError):
             # The request has an older format, or its profile was deleted.
             unreadable += 1
-    expectations = expectation_impact(agent=agent, overrides=overrides, by=by, seconds=seconds)
-    return Impact(tuple(rows), len(runs), unreadable, expectations)
+    return [
+        Impact(
+            tuple(rows[place] for rows in found),
+            len(runs),
+            0 < len(recent) < last,
+            unreadable,
+            expectation_impact(agent=agent, overrides=change, by=by, seconds=seconds),
+        )
+        for place, change in enumerate(changes)
+    ]
 
 
 def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> ImpactRow:
@@ -237,25 +265,29 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
         ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first(),
         "There is no such run. Runs are deleted when their retention ends.",
     )
-    return _row(agent, run, overrides, by)
+    return _rows(agent, run, [overrides], by)[0]
 
 
-def records_of(
-    agent: Agent, run: ContextRun, overrides: Overrides, by: Principal
-) -> tuple[ContextRecord, ContextRecord]:
-    """The context of a logged request today, without a change and with it."""
+def records_of(agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: Principal) -> tuple[ContextRecord, ...]:
+    """The context of a logged request today, first without a change and then with each of `changes`."""
     view = persona_memory(agent, by, run.persona)
     resolved = request_resolve(view, ContextRequest.of_json(run.request))
-    overrides = overrides.visible_to(view.personas)
-    others = list(overrides.metadata)
+    changes = [change.visible_to(view.personas) for change in changes]
+    others = [key for change in changes for key in change.metadata]
     inputs = context_inputs_load(view, resolved, others=others)
-    before = build_record(inputs)
-    with subjects_merged_in_dry_run(agent, overrides.merged):
-        return before, build_record(context_inputs_with(view, inputs, overrides, others), overrides)
+    records = [build_record(inputs)]
+    for change in changes:
+        with subjects_merged_in_dry_run(agent, change.merged):
+            records.append(build_record(context_inputs_with(view, inputs, change, others), change))
+    return tuple(records)
 
 
-def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> ImpactRow:
-    before, after = records_of(agent, run, overrides, by)
+def _rows(agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: Principal) -> list[ImpactRow]:
+    before, *after = records_of(agent, run, changes, by)
+    return [_row(run, before, record, change) for record, change in zip(after, changes, strict=True)]
+
+
+def _row(run: ContextRun, before: ContextRecord, after: ContextRecord, overrides: Overrides) -> ImpactRow:
     shown_before, shown_after = _pieces(before), _pieces(after)
     return ImpactRow(
         run,

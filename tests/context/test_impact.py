@@ -1,5 +1,6 @@
 """How many prompts a change would reach: counted by assembling them with it and without it, writing nothing."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from uuid import uuid4
@@ -238,6 +239,12 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     ):
         query = {"question": str(question.pk), "answer": answer, "brief": "1"}
         assert f"prompt {effect}" in markup(client.get(url, query, headers={"HX-Request": "true"})), answer
+    # What all answers have in common is said once, and of each the rest.
+    query = {"question": str(question.pk), "answer": ["replace", "new_wrong"], "brief": "1"}
+    both = markup(client.get(url, query, headers={"HX-Request": "true"}))
+    assert both.count("1 of 1") == 1
+    assert "Each answer changes <strong>1 of 1</strong> prompt in 7 days." in both
+    assert re.search(r'id="impact-replace"[^>]*> without the old .*id="impact-new_wrong"[^>]*> without the new', both)
     merged = markup(client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}))
     assert "1 of 1" in merged
     for query, status in (

@@ -16,13 +16,13 @@ be read side by side.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from context.models import InboxRank
+from context.models import RECENT, InboxRank
 from identity.models import ChangeProposal, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -33,7 +33,6 @@ from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 RISKS = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
-PROMPTS_SINCE = timedelta(days=7)
 
 PROMPTS = """
 prompts AS MATERIALIZED (
@@ -74,7 +73,7 @@ PRIORITY = f"(CASE risk {_WEIGHTS} ELSE 0 END)"
 
 def placing_values(now: datetime) -> dict[str, Any]:
     """Parameters of OF_PROPOSAL and OF_REVIEW, but for the personas whose prompts count."""
-    return {"core": sorted(PROFILE_CATEGORIES), "since": now - PROMPTS_SINCE, "now": now}
+    return {"core": sorted(PROFILE_CATEGORIES), "since": now - RECENT, "now": now}
 
 
 LONG_INBOX = 300

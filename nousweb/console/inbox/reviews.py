@@ -169,6 +169,7 @@ def _review_page(
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:
         draft = f"{review.old.content} {review.new.content}"
+    answers, preview = _buttons(review), _preview(review, by)
     return render(
         request,
         "memory/review.html",
@@ -181,9 +182,12 @@ def _review_page(
             "sides": _sides(review, by),
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
-            "answers": _buttons(review),
-            "chosen": request.POST.get("choice", ""),
-            "preview": _preview(review, by),
+            "answers": answers,
+            "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
+            "preview": preview,
+            "foreseen": "&answer=".join([preview, *(each.value for each in answers if each.changes)])
+            if preview
+            else "",
             "comparison": _comparison(review),
             "quarantined": _quarantined(review),
             "held_title": "In use" if review.details.get("codes") == ["shown"] else "Not in use until you allow it",

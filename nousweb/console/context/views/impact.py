@@ -24,7 +24,15 @@ from context.what_if.change_overrides import (
     proposal_overrides,
     resolution_overrides,
 )
-from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_expectation, impact_of_run
+from context.what_if.impact import (
+    DEFAULT_RUNS,
+    MAX_RUNS,
+    MAX_SECONDS,
+    impact_of,
+    impact_of_expectation,
+    impact_of_run,
+    impacts_of,
+)
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -56,7 +64,7 @@ class ImpactScenario:
 @agent_page(VIEW_RUN, ASSEMBLE, methods=FORM)
 def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The impact of ?proposal=, ?fact= (with ?content= for its replacement, or ?category= and other metadata),
-    ?question= with ?answer=, or ?censor= and ?pattern=.
+    ?question= with ?answer= (in brief, of several), or ?censor= and ?pattern=.
 
     Several proposals, invalidated facts or reviews are one change; ?together= treats a single one as a bulk action
     too. ?n= is the number of logged requests to replay; ?run= shows one of them in full, ?expectation= the prompt of
@@ -83,12 +91,29 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         return _pair(request, context, before.system_prompt, after.system_prompt)
     last = _count(request.GET.get("n", ""))
     brief = "brief" in request.GET
+    if brief and len(fields.getlist("answer")) > 1:
+        return _answers(request, agent, by, fields, last)
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
     context["impact"]["without"] = impact.without(scenario.names)
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
     return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
+
+
+def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDict, last: int) -> HttpResponse:
+    """The impact of each ?answer= to a review, in a few words: what they have in common once."""
+    scenarios = {}
+    for answer in fields.getlist("answer"):
+        fields["answer"] = answer
+        scenarios[answer] = _scenario(fields, agent, by)
+    impacts = impacts_of(agent=agent, changes=[one.overrides for one in scenarios.values()], by=by, last=last)
+    answers = [
+        {"name": name, "result": impact, "without": impact.without(scenario.names)}
+        for (name, scenario), impact in zip(scenarios.items(), impacts, strict=True)
+    ]
+    alike = len({len(impact.changed) for impact in impacts}) == 1
+    return render(request, "context/_impact_answers.html", {"answers": answers, "alike": alike and impacts[0]})
 
 
 def _pair(request: HttpRequest, context: Mapping[str, Any], before: str, after: str) -> HttpResponse:

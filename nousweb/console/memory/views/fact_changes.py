@@ -201,7 +201,7 @@ def _proof(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | No
     runs = [origin] if origin else list(latest[:PROOFS])
     for run in [run for run in runs if change == "invalidate" and run.as_of is None]:
         try:
-            _, after = records_of(scope.agent, run, invalidation_overrides(fact), scope.by)
+            _, after = records_of(scope.agent, run, [invalidation_overrides(fact)], scope.by)
         except (Invalid, NotFound, KeyError):
             # The request has an older format, or its profile was deleted.
             continue
