@@ -81,15 +81,15 @@ def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Pr
 
 
 def playground_compare(
-    *, agent: Agent, sides: Sequence[tuple[ContextRequest, Mapping[str, str]]], by: Principal
+    *, agent: Agent, sides: Sequence[tuple[ContextRequest, Mapping[str, str]]], by: Principal, ask: bool = True
 ) -> list[PlaygroundTurn]:
     """A turn for each side, a message with other texts of identity sections, at the same time. Nothing is kept but the
-    audit records. Raises and waits as `playground_turn` does."""
+    audit records. Without `ask`, the prompts alone. Raises and waits as `playground_turn` does."""
     by.require(TALK, agent)
     tried = [(replace(request, dry_run=True, explain=True), identity) for request, identity in sides]
     records = [context_assemble(agent=agent, request=wanted, by=by, identity=identity) for wanted, identity in tried]
     blank = [(request, PlaygroundTurn(record, False)) for (request, _), record in zip(sides, records, strict=True)]
-    turns = _answered(agent, blank, by)
+    turns = _answered(agent, blank, by) if ask else [turn for _, turn in blank]
     for turn in turns:
         if turn.is_asked:
             _audit(agent, turn, by)

@@ -67,11 +67,11 @@ def test_a_proposal_is_tried_from_its_page(
         model.always(Reply(content=[{"type": "text", "text": "Lag."}], stop_reason="end_turn"))
         page.goto(reverse("proposal", args=[proposal.pk]))
         press_key(page, "t")
-        page.get_by_role("textbox", name="Message").fill(EXPORT)
-        page.get_by_role("textbox", name="Message").press("Control+Enter")
-        for name in ("Left: As it is now", "Right: Values, proposed by Ada"):
+        page.get_by_role("textbox", name="Question").fill(EXPORT)
+        page.get_by_role("textbox", name="Question").press("Control+Enter")
+        for name in ("Before: As it is now", "After: Values, proposed by Ada"):
             expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
-        expect(page.get_by_role("group", name="From left to right")).to_contain_text("Answer in one word.")
-        expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+        expect(page.get_by_role("group", name="The two prompts")).to_contain_text("Answer in one word.")
+        expect(page.get_by_role("textbox", name="Question")).to_have_value("")
         assert_accessible(page)
     assert not ContextRun.objects.exists()

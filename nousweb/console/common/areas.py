@@ -53,8 +53,8 @@ VIEW_RUN, VIEW_AUDIT = "context.view_contextrun", "identity.view_auditevent"
 VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memoryreview"
 TALK = "context.talk_to_agent"
 PLAYGROUND_MODES = (
-    ("Conversation", "agent_playground", TALK),
-    ("Compare identities", "agent_playground_compare", "identity.view_identityversion"),
+    ("Try a change", "agent_playground_compare", "identity.view_identityversion"),
+    ("One question", "agent_playground", TALK),
 )
 INBOX_PARTS = (
     ("Start reviewing", "start=1", VIEW_PROPOSAL),
@@ -94,7 +94,9 @@ AREAS: tuple[Area, ...] = (
         (
             AreaPage("Prompts", "agent_context_runs", VIEW_RUN, words="log context runs sent"),
             AreaPage("Inspector", "agent_context", "context.assemble_context", words="try context"),
-            AreaPage("Playground", "agent_playground", TALK, views=PLAYGROUND_MODES, words="chat two identities"),
+            AreaPage(
+                "Playground", "agent_playground_compare", TALK, views=PLAYGROUND_MODES, words="try a change, chat"
+            ),
             AreaPage("Compare", "agent_context_compare", VIEW_RUN, words="difference of two prompts"),
             AreaPage("Similar tasks", "agent_context_fingerprints", VIEW_RUN, words="fingerprints"),
             AreaPage("Pins", "agent_context_pins", "context.assemble_context", words="always never"),

@@ -263,12 +263,15 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk))
     assert client.get(COMPARE, {"b": str(ledger.pk)}).status_code == 404
     form = client.get(COMPARE).context["form"]
-    assert form["b"].value() == "now", "no proposal is chosen unasked"
-    label = dict(form["b"].field.choices)["Values"][0][1]
+    assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk)), "it begins with the latest proposal"
+    label = dict(form["b"].field.choices)["Proposed"][0][1]
     assert re.fullmatch(r"Values, proposed by Ada \d+ \w+: \+ Answer in one word\.", label), label
     page = client.get(COMPARE, {"b": str(proposal.pk)})
     assert [(name, diff.added) for name, diff in page.context["differences"]] == [("Values", 1)]
 
+    make_run(ledger, Principal.of_user(bob), ASKED)
+    assert client.get(COMPARE).context["diff"].added
+    assert model.requests == [], "the model is asked by whoever sends the question, not by who opens the page"
     model.always(says("Lag."))
     before = rows()
     given = {"a": "now", "b": str(proposal.pk), "session": "tried", "input": ASKED}
@@ -293,6 +296,28 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     assert broken.context["form"]["conversation_b"].value() == again["conversation_b"], "nothing typed is lost"
     assert client.post(COMPARE, {**given, "b": "00000000-0000-4000-8000-000000000000"}).status_code == 422
     assert client.post(COMPARE, {**given, "conversation_b": "no json"}).status_code == 422
+
+
+def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent, actor: Principal, bob: User) -> None:
+    client = browser(bob)
+    assert "Both sides are the same" in markup(client.get(COMPARE))
+    make_run(ledger, Principal.of_user(bob), ASKED)
+    make_proposal(ledger, actor, "values", "Answer in one word.")
+    before = rows()
+    page = client.get(COMPARE)
+    tried = page.context["tried"]
+    assert tried["change"] == tried["after"] - tried["before"] > 0
+    assert tried["words"] == "the same 1"
+    assert REPLICA in str(tried["memories"])
+    shown = markup(page)
+    assert f"{ASKED}</textarea>" in shown
+    assert "Answer in one word." in shown
+    assert "A model would add both answers." in shown
+    # What is asked stands in the address.
+    other = client.get(COMPARE, {"a": "now", "b": "now", "input": "Since when?"})
+    assert "Since when?</textarea>" in markup(other)
+    assert other.context["diff"].identical
+    assert rows() == before
 
 
 def test_without_a_key_the_prompt_alone_is_shown(ledger: Agent, bob: User) -> None:

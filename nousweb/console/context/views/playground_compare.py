@@ -1,6 +1,5 @@
-"""The playground with two identities side by side: a proposal is tried before it is approved. Nothing is kept."""
+"""The playground's first page: a change of the identity is tried before it is approved. Nothing is kept."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,9 @@ from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, author_words, form_refuse
 from nousweb.console.context.views.inspector import questions_asked
 from nousweb.console.context.views.playground import (
+    MAX_MESSAGE_CHARACTERS,
     MAX_TALK_CHARACTERS,
+    PREVIEW,
     PlaygroundForm,
     TurnView,
     conversation_with,
@@ -76,16 +77,18 @@ def _differences(
 class CompareForm(PlaygroundForm):
     """A message to an agent with two identities."""
 
-    a = forms.ChoiceField(label="Left")
-    b = forms.ChoiceField(label="Right")
+    a = forms.ChoiceField(label="Before")
+    b = forms.ChoiceField(label="After")
     conversation_b = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, identities: Identities, labels: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         del self.fields["keep"]
+        self.fields["input"].label = "Question"
         groups: dict[str, list[tuple[str, str]]] = {}
         for key, one in identities.items():
-            groups.setdefault(one.get_section_display(), []).append((key, labels[key]))
+            name = "Proposed" if isinstance(one, ChangeProposal) else "Earlier versions"
+            groups.setdefault(name, []).append((key, labels[key]))
         choices = [(NOW, AS_IT_IS), *groups.items()]
         for name, _ in SIDES:
             self.fields[name].choices = choices  # type: ignore[attr-defined]
@@ -96,53 +99,75 @@ class CompareForm(PlaygroundForm):
 
 @agent_page(TALK, "identity.view_identityversion", methods=FORM, fresh=True)
 def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
-    """The same messages to the identities that ?a= and ?b= name, with the difference of their prompts."""
+    """The same message to the identities that ?a= and ?b= name, with the difference of their prompts.
+
+    It begins with the latest proposal on the latest question. Only a message that is sent (POST) reaches the model.
+    """
     identities, current = _identities(agent, by), _current(agent)
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
-    last: list[TurnView] = []
     said: list[tuple[Message, ...]] = [(), ()]
+    questions = questions_asked(agent, by)
     if request.method == "POST":
         form = CompareForm(request.POST, **known)
-        if form.is_valid():
-            said = [form.cleaned_data[conversation] for _, conversation in SIDES]
-            last = _turns(form, identities, agent, by)
-            if last and not any(one.turn.blocked or one.turn.failure for one in last):
-                form = _next(form, last, known)
     else:
         given = {name: request.GET.get(name, "") for name, _ in SIDES}
         if any(key not in ("", NOW, *identities) for key in given.values()):
             raise NotFound("This identity cannot be tried: it is decided, in force, or gone.")
-        # It begins with what was before, beside what is in force.
-        before = next((key for key, one in identities.items() if isinstance(one, IdentityVersion)), NOW)
-        initial = {"a": given["a"] or (NOW if given["b"] else before), "b": given["b"] or NOW}
-        session = f"playground-{secrets.token_hex(4)}"
-        form = CompareForm(initial={**initial, "session": session}, **known)
-    if request.htmx:  # type: ignore[attr-defined]
-        # The next message is typed where this one was.
-        form.fields["input"].widget.attrs["autofocus"] = True
+        # What is in force stands on the other side of what is tried: before a proposal, after an earlier version.
+        first = NOW if any(given.values()) else next(iter(identities), NOW)
+        usual = {"a": NOW, "b": first}
+        if isinstance(identities.get(first), IdentityVersion):
+            usual = {"a": first, "b": NOW}
+        asked = request.GET.get("input", questions[0][0] if questions else "")[:MAX_MESSAGE_CHARACTERS]
+        initial = {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
+        form = CompareForm(initial if asked.strip() else None, initial=initial, **known)
+    last: list[TurnView] = []
+    if form.is_valid():
+        said = [form.cleaned_data[conversation] for _, conversation in SIDES]
+        last = _turns(form, identities, agent, by, ask=request.method == "POST")
     chosen = [str(form[name].value()) for name, _ in SIDES]
+    tried_now = [identities.get(key) for key in chosen]
+    if last and all(one.turn.answer and not one.turn.blocked for one in last):
+        form = _next(form, last, known)
     sides = [
         {"label": labels.get(key, ""), "said": said[place], "last": last[place] if last else None}
         for place, key in enumerate(chosen)
     ]
-    prompts = [one.turn.record.system_prompt for one in last]
-    found = [[one["text"] for one in view.found] for view in last]
     context = {
         "agent": agent,
         "form": form,
         "sides": sides,
-        "differences": _differences([identities.get(key) for key in chosen], current),
+        "proposal": next((one for one in tried_now if isinstance(one, ChangeProposal)), None),
+        "differences": _differences(tried_now, current),
         "model": chat_model(),
         "place": chat_model_place(),
-        "diff": diff_texts(*prompts) if prompts else None,
-        "found": last[0].found if last and found[0] == found[1] else None,
-        "questions": [] if last or any(said) else questions_asked(agent, by),
+        "diff": diff_texts(*(one.turn.record.system_prompt for one in last)) if last else None,
+        "tried": _tried(*last) if last else None,
+        "questions": questions,
     }
     return render(request, "context/playground_compare.html", context, status=422 if form.errors else 200)
 
 
-def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principal) -> list[TurnView]:
+def _tried(before: TurnView, after: TurnView) -> dict[str, Any]:
+    """What a change does to a prompt beside its lines: its tokens, and the memories that come, go and stay."""
+    was, now = ({(one["type"], one["id"]): one for one in side.shown.memories} for side in (before, after))
+    groups = (
+        ("Memories only after:", [one for key, one in now.items() if key not in was]),
+        ("Memories only before:", [one for key, one in was.items() if key not in now]),
+        ("Memories in both:", [one for key, one in now.items() if key in was]),
+    )
+    came, went, stay = (len(found) for _, found in groups)
+    sizes = {"before": before.shown.record.tokens, "after": after.shown.record.tokens}
+    return {
+        **sizes,
+        "change": sizes["after"] - sizes["before"],
+        "words": f"+{came} −{went}" if came or went else f"the same {stay}",
+        "memories": [(title, found, number < 2) for number, (title, found) in enumerate(groups) if found],
+    }
+
+
+def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principal, *, ask: bool) -> list[TurnView]:
     """A turn for each side; none if the form has an error, which it then shows."""
     given = form.cleaned_data
     try:
@@ -152,7 +177,7 @@ def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principa
             one = identities.get(given[name])
             texts = {one.section: one.content} if one else {}
             sides.append((replace(wanted, conversation=given[conversation]), texts))
-        turns = playground_compare(agent=agent, sides=sides, by=by)
+        turns = playground_compare(agent=agent, sides=sides, by=by, ask=ask)
     except Invalid as error:
         form_refuse(form, error, session_id="session")
         return []
