@@ -31,9 +31,10 @@ class Retirement:
     validity: Validity = Validity.CURRENT
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as to set a frozen field takes five times as long, and each prompt has dozens of these.
+@dataclass(slots=True)
 class SearchHit:
-    """One memory that a search found.
+    """One memory that a search found. Whoever needs another makes a copy.
 
     `score`: fused relevance in [0, 1]; for a retired memory, the score that it would have alone.
     `cosine`: cosine of the embedding model, 0 while the item has no vector, None if no vectors were compared.

@@ -13,7 +13,8 @@ THE_INPUT = 0
 """In place of a message's number: the input itself contains the text."""
 
 
-@dataclass(frozen=True, slots=True)
+# Neither is frozen, as to set a frozen field takes five times as long, and each prompt has dozens of these.
+@dataclass(slots=True)
 class Candidate:
     """A search hit with all other inputs of the filters.
 
@@ -103,7 +104,7 @@ RETIRED_VERDICTS = frozenset(
 """Verdicts on memories that are not active, not valid, or belong elsewhere, and are looked up only for explanations."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """The verdict on a candidate: the reason in words, and as `hint` what would include it.
 

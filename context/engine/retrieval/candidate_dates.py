@@ -36,18 +36,16 @@ def candidates_repeated(candidates: Sequence[Candidate], resolved: ResolvedReque
     return {best[place]: number for place, number in said.items()}
 
 
-def candidates_dated(candidates: Sequence[Candidate], pins: Pins, clock: LineClock) -> list[Candidate]:
-    """The candidates with when they were told. Those that no filter lets through have no line."""
+def candidates_date(candidates: Sequence[Candidate], pins: Pins, clock: LineClock) -> None:
+    """Set when the candidates were told. Those that no filter lets through have no line."""
     facts = [candidate for candidate in candidates if candidate.hit.type == "fact" and candidate.is_relevant]
     several = repeated_slots((candidate.label, candidate.hit.attribute) for candidate in facts)
-    found = []
     for candidate in candidates:
         hit = candidate.hit
         if candidate.is_relevant or candidate.key in pins:
-            told = told_of(hit, clock, always=(candidate.label, hit.attribute) in several)
-            candidate = replace(candidate, told=told, label=told.day if told.dated else candidate.label)
-        found.append(candidate)
-    return found
+            always = (candidate.label, hit.attribute) in several
+            candidate.told = told_of(hit, clock, always=always)
+            candidate.label = candidate.told.day if candidate.told.dated else candidate.label
 
 
 def told_of(hit: SearchHit, clock: LineClock, *, always: bool = False) -> Told:

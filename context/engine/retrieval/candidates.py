@@ -12,7 +12,7 @@ from context.engine.analysis.frames import ContextBudget
 from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.assembly import Candidate, SearchedSection
-from context.engine.retrieval.candidate_dates import candidates_dated, candidates_repeated
+from context.engine.retrieval.candidate_dates import candidates_date, candidates_repeated
 from context.engine.retrieval.fixed_sections import Pins
 from context.engine.retrieval.loops import loop_hits
 from context.engine.section_budgets import MEMORY_SECTIONS
@@ -181,7 +181,7 @@ def candidates_find(
     candidates += [candidate_of(hit) for hit in loop_hits(view, resolved, result.query)]
     if TOOL_OUTPUT in resolved.profile.layers:
         candidates = _with_tool_output(view, candidates, resolved)
-    candidates = candidates_dated(candidates, pins, resolved.clock)
+    candidates_date(candidates, pins, resolved.clock)
     observed = [candidate.key for candidate in candidates] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
     said = candidates_repeated(candidates, resolved)
@@ -290,7 +290,8 @@ def _pinned(
         and request.scope.shows(entries[key])
         and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
     ]
-    return tuple(candidates_dated(found, pins, resolved.clock))
+    candidates_date(found, pins, resolved.clock)
+    return tuple(found)
 
 
 def _label(item_type: str, subject: str, happened_at: datetime) -> str:

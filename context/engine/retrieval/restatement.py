@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -261,7 +262,7 @@ def repeated_in(
     whole = {_folded(content): number for number, content in reversed(latest)}
     found = {place: whole[same] for place, each in enumerate(texts) if (same := _folded(each)) in whole}
     others = {place: each for place, each in enumerate(texts) if place not in found}
-    statements = [*islice(_statements(latest, {len(_sentences(each)) for each in others.values()}), MAX_READ)]
+    statements = [*islice(_statements(latest, {_read_memory(each).size for each in others.values()}), MAX_READ)]
     if not statements or not others:
         return found
     compared, closeness = _closeness([*others.values()], statements)
@@ -278,7 +279,21 @@ def _folded(text: str) -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    return [found.group(0).strip() for found in _SENTENCE.finditer(text) if found.group(0).strip()]
+    return [sentence for found in _SENTENCE.findall(text) if (sentence := found.strip())]
+
+
+class _Memory(NamedTuple):
+    """What is compared of a memory first: its number of sentences, whether all ask, and its words."""
+
+    size: int
+    asks: bool
+    words: frozenset[str]
+
+
+@lru_cache(maxsize=8_192)
+def _read_memory(text: str) -> _Memory:
+    sentences = _sentences(text)
+    return _Memory(len(sentences), all(map(is_question, sentences)), words_of(text))
 
 
 def _statements(messages: Sequence[tuple[int, str]], sizes: set[int]) -> Iterator[_Statement]:
@@ -298,9 +313,9 @@ def _statements(messages: Sequence[tuple[int, str]], sizes: set[int]) -> Iterato
 def _closeness(texts: Sequence[str], statements: Sequence[_Statement]) -> tuple[Sequence[_Statement], Values]:
     """The statements that are compared, and how close each text (row) is to each of them (column), 0 where one asks and
     the other does not, or where they share too few words."""
-    own, words = [words_of(text) for text in texts], [words_of(statement.text) for statement in statements]
-    asks = np.array([all(map(is_question, _sentences(text))) for text in texts])
-    alike = asks[:, None] == np.array([statement.asks for statement in statements])
+    memories, words = [*map(_read_memory, texts)], [words_of(statement.text) for statement in statements]
+    own = [memory.words for memory in memories]
+    alike = np.array([[memory.asks == statement.asks for statement in statements] for memory in memories])
     shares = np.array([[share_within(held, said) for said in words] for held in own]) * alike
     chosen = np.sort(np.argsort(-shares.max(axis=0, initial=0.0), kind="stable")[:MAX_STATEMENTS])
     statements, shares, alike = [statements[place] for place in chosen], shares[:, chosen], alike[:, chosen]
