@@ -112,8 +112,8 @@ def _links(
         yield str(getattr(row, name)), persona if name != "pk" else "", {"label": str(row), "url": address}
 
 
-NOUNS = {"working": "working memory", "loop": "session"}
-VERBS = {"superseded": "replaced", "invalidated": "marked as wrong"}
+NOUNS = {"working": "working memory", "loop": "session", "context": "prompt"}
+VERBS = {"superseded": "replaced", "invalidated": "marked as wrong", "outcome": "got an outcome"}
 
 
 def kind_choices(kinds: Collection[str], *, whole_groups: bool) -> list[Any]:

@@ -108,7 +108,7 @@ class InspectorForm(forms.Form):
     mode = forms.ChoiceField(
         required=False,
         label="Task mode",
-        choices=[("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)],
+        choices=[("", "None"), *((mode, mode.replace("_", " ").capitalize()) for mode in MODE_WEIGHTS)],
     )
     budget = forms.IntegerField(
         required=False,
@@ -121,9 +121,7 @@ class InspectorForm(forms.Form):
     fill = forms.BooleanField(
         required=False, label="Fill the budget", help_text="Adds less relevant memories while there is room."
     )
-    pending = forms.BooleanField(
-        required=False, label="With pending", help_text="Includes memories that wait for consent."
-    )
+    pending = forms.BooleanField(required=False, label="Pending memories too", help_text="Those that wait for consent.")
     profile_override = SettingsField(
         required=False,
         label="Instead of the profile’s settings",

@@ -29,7 +29,7 @@ class AgentForm(forms.Form):
 
     name = forms.CharField(max_length=100, help_text="The name shown in the console.")
     kind = forms.ChoiceField(
-        choices=KINDS, initial=AgentKind.SQUIRE, help_text="What the agent does. It decides what its prompts prefer."
+        choices=KINDS, initial=AgentKind.SQUIRE, help_text="What the agent does, and so what its prompts prefer."
     )
 
 

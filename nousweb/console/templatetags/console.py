@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from context.engine.analysis.frames import FRAMES
 from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
 from nousweb.console.common import SHORTCUTS, Title, author_words, section_label
@@ -215,6 +216,12 @@ def elided(paginator: "Paginator[Any]", number: int) -> Iterator[int | str]:
 def cell(title: Title, row: Any) -> Any:
     """The content of the first cell of a row of a list."""
     return title.of(row)
+
+
+@register.filter
+def frame_label(frame: str) -> str:
+    """The name of a frame, by its key."""
+    return FRAMES[frame].label if frame in FRAMES else frame
 
 
 @register.filter
