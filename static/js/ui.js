@@ -384,7 +384,7 @@ for (const field of $$("[data-settings] :is([type=number], [type=text], select)"
   button.type = "button";
   button.className = "btn btn-quiet btn-sm set-back";
   button.textContent = "Reset";
-  button.title = `Default: ${field.placeholder ?? field.options[0].text}`;
+  button.title = `Default: ${(field.placeholder ?? field.options[0].text).replace("Default: ", "")}`;
   button.setAttribute("aria-label", `Reset: ${field.labels[0]?.textContent.trim()}`);
   button.addEventListener("click", () => {
     if (field.matches("select")) field.selectedIndex = 0;

@@ -58,6 +58,7 @@ PARTS = (
     ("general", "Basics"),
     ("budgets", "Budgets"),
     ("contested", "Contradicted facts"),
+    ("reviews", "Reviews"),
 )
 """The sections of the page: the beginning of the id of their heading, and its words."""
 
