@@ -216,7 +216,7 @@ def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, 
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
     page = log_in(charlie)
     page.goto(reverse("proposal", args=[proposal.pk]))
-    expect(page.locator(".item-why")).to_contain_text("2 of 2 recent prompts change")
+    expect(page.locator(".item-why")).to_contain_text("2 of 2 prompts in 7 days change")
     press_key(page, "b")
     expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
     page.locator(".blast").get_by_role("link", name="Difference").first.click()

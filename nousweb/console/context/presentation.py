@@ -153,6 +153,7 @@ COLOURS: Mapping[str, str] = {
 }
 """The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
+LEFT_OUT_SHOWN = 6
 """What the candidates are filtered by beside a verdict."""
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (word, _) in VERDICTS.items()}}
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
@@ -354,6 +355,16 @@ class PromptView:
     def left_out(self) -> int:
         """The number of considered memories that are not in the prompt."""
         return sum(candidate["verdict"] != "included" for candidate in self.record.candidates)
+
+    @property
+    def left_words(self) -> str:
+        """Why how many of them are not, in a few words."""
+        return ", ".join(f"{one['count']:,} {one['word']}" for one in self.verdicts if one["code"] != "included")
+
+    @property
+    def nearest(self) -> list[dict[str, Any]]:
+        """The considered memories that are not in the prompt, the nearest to it first."""
+        return self.table(sort="score", verdict=LEFT_OUT)[:LEFT_OUT_SHOWN]
 
     @property
     def not_sent(self) -> list[dict[str, Any]]:

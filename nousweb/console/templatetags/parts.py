@@ -444,20 +444,18 @@ def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeS
 
 
 _SECTION = """<rect class="{0}" data-section="{0}" x="{1}%" width="{2}%" height="12"><title>{3}: {4}</title></rect>"""
-_SECTIONS = """<svg class="sections-bar" width="100%" height="18" role="img" aria-label="Tokens by section">{}
-<rect class="budget-all" y="15" width="100%" height="3" />
-<rect class="budget-used" y="15" width="{}%" height="3" /></svg>"""
+_SECTIONS = """<svg class="sections-bar" width="100%" height="12" role="img" aria-label="Tokens by section">{}</svg>"""
 
 
 @register.simple_tag
-def sections_bar(segments: Sequence[Segment], share: int) -> SafeString:
-    """The sections of a prompt side by side, and below them as a thin line its `share` of its budget, in percent."""
+def sections_bar(segments: Sequence[Segment]) -> SafeString:
+    """The sections of a prompt side by side."""
     parts = (
         (one.css_class, plain(one.x), plain(one.width), one.label, tokens(int(one.value)))
         for one in segments
         if one.width
     )
-    return format_html(_SECTIONS, format_html_join("", _SECTION, parts), min(share, 100))
+    return format_html(_SECTIONS, format_html_join("", _SECTION, parts))
 
 
 CHART_TOP = 24

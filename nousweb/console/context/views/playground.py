@@ -19,7 +19,7 @@ from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write, profile_choices
-from nousweb.console.context.presentation import LEFT_OUT, PromptView, check_view, contested_links
+from nousweb.console.context.presentation import PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
@@ -101,9 +101,6 @@ class PlaygroundForm(forms.Form):
         return query if len(query) <= max_length else urlencode(values)[:max_length]
 
 
-LEFT_OUT_SHOWN = 10
-
-
 @dataclass(frozen=True, slots=True)
 class PromptPane:
     """A prompt with the memories in it and the nearest that are not, as it stands beside a conversation."""
@@ -125,11 +122,6 @@ class PromptPane:
         """The tokens of the prompt that are neither of these memories nor in every prompt."""
         always = sum(part["tokens"] for part in self.shown.always)
         return max(self.shown.record.tokens - self.found_tokens - always, 0)
-
-    @property
-    def nearest(self) -> list[dict[str, Any]]:
-        """The considered memories that are not in the prompt, the nearest to it first."""
-        return self.shown.table(verdict=LEFT_OUT)[:LEFT_OUT_SHOWN]
 
 
 @dataclass(frozen=True, slots=True)
