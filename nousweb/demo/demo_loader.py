@@ -20,6 +20,7 @@ from context.services.agent_settings import settings_update
 from identity.models import Agent, AgentKind, Persona
 from identity.principal import Principal
 from identity.services.agents import agent_create
+from identity.services.people import invitation_create
 from identity.services.personal_settings import demo_tour_begin
 from identity.services.proposals import (
     identity_propose,
@@ -79,6 +80,7 @@ def demo_load() -> None:
         steps += _identity_steps(agent, entry, actors)
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent, events)
     steps += expectation_steps(agent, people["reviewer"])
+    steps.append((2.5, partial(invitation_create, role="Viewer", note="Dora, data team", by=people["owner"])))
     play(start, steps)
     memory_finish(agent, people["reviewer"])
     for person in people.values():
