@@ -14,6 +14,7 @@ from identity.models import Agent, Change, Persona
 from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from memory.models import Event
 from nousweb.console.common.view_helpers import uuid_of
 
 APPS = ("identity", "memory", "context")
@@ -109,7 +110,9 @@ def _links(
         address: str = row.get_absolute_url()  # type: ignore[attr-defined]
         if persona == Persona.SUBCONSCIOUS:
             address += "?persona=subconscious"
-        yield str(getattr(row, name)), persona if name != "pk" else "", {"label": str(row), "url": address}
+        # The name of an event is a number.
+        label = f"{row.get_kind_display()}: {row.content}" if isinstance(row, Event) else str(row)
+        yield str(getattr(row, name)), persona if name != "pk" else "", {"label": label, "url": address}
 
 
 NOUNS = {"working": "working memory", "loop": "session", "context": "prompt"}

@@ -122,6 +122,7 @@ def test_the_number_of_statements_stays(administrator, ada, actor, actor_token, 
     statements()
     few, page = statements()
     assert "gone" not in page
+    assert "User input: Go." in page
     for number in range(1, 4):
         more(number)
     statements()
