@@ -22,6 +22,7 @@ from identity.policy.changes import audit_phrase
 from identity.principal import Principal
 from memory.models import Fact, FactChange, ItemType, MemoryReview
 from memory.selectors import visible_reviews
+from memory.services.reviews.states import OPENED
 from nousweb.lib import clock
 from nousweb.lib.visible_text import visible_plain
 
@@ -246,11 +247,14 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
     links = [Link(run.beginning or "A prompt", run.get_absolute_url(), "Prompt")] if run else []
     if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):
         about = Q(censor=memory.pk) if noun == "censor" else Q(old=memory.pk) | Q(new=memory.pk)
-        for review in visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]:
+        reviews = visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]
+        openers = _openers([review for review in reviews if review.status == MemoryReview.Status.PENDING], by)
+        for review in reviews:
             if review.status == MemoryReview.Status.PENDING:
                 links.append(Link(review.get_kind_display(), review.get_absolute_url(), "Open review"))
                 did = f"opened a review of it: {review.get_kind_display().lower()}"
-                steps.append(Step(review.created_at, "Nous", "system", did, url=review.get_absolute_url()))
+                who, kind = openers.get(str(review.pk), ("Nous", "system"))
+                steps.append(Step(review.created_at, who, kind, did, url=review.get_absolute_url()))
             elif review.resolved_at and review.resolver_name:
                 did = f"resolved a review of it: {(review.get_resolution_display() or 'closed').lower()}"
                 kind = "person" if review.status == MemoryReview.Status.RESOLVED else "system"
@@ -321,6 +325,18 @@ def _recorded(noun: str, key: object, by: Principal, until: datetime) -> Iterabl
             record.message,
             record.get_absolute_url(),
         )
+
+
+def _openers(reviews: Sequence[MemoryReview], by: Principal) -> dict[str, tuple[str, str]]:
+    """Who opened these reviews of one agent, and as what, as the audit trail names them; nothing where `by` may not see
+    it."""
+    if not reviews or not by.may(VIEW_AUDIT):
+        return {}
+    keys = [str(review.pk) for review in reviews]
+    records = AuditEvent.objects.visible_to(by).filter(
+        agent=reviews[0].agent_id, object_type="memoryreview", object_id__in=keys, action=OPENED
+    )
+    return {one.object_id: (one.author_name, one.get_author_kind_display().lower()) for one in records}
 
 
 def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from context.services.context import context_respond
-from identity.models import Agent, IdentityVersion
+from identity.models import Agent, AuditEvent, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Fact
@@ -19,6 +19,8 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
+from memory.services.reviews.open_review import review_open
+from memory.services.reviews.states import OPENED
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.common.provenance import line_origins, memory_provenance, version_provenance
 from nousweb.lib import clock
@@ -162,6 +164,15 @@ def test_steps_stand_in_their_order_and_say_what_was_done(ada: Agent, actor: Pri
     fact_invalidate(fact=old, by=reviewer)
     last = [did.split(" Before")[0] for did in told_of(old, reviewer)[-3:]]
     assert last == ["recategorised it", "edited it", "marked it as wrong"]
+
+
+def test_review_is_opened_by_whom_the_audit_trail_names(ada: Agent, actor: Principal, reviewer: Principal) -> None:
+    fact = fact_learn(agent=ada, content="The export runs at 3.", by=actor).fact
+    review_open(agent=ada, persona="actor", kind="low_confidence", about="sure", by=actor, always=True, new=fact)
+    opened = AuditEvent.objects.get(action=OPENED)
+    step = memory_provenance(fact, reviewer).steps[-1]
+    assert step.did.startswith("opened a review of it")
+    assert step.who == opened.author_name
 
 
 def test_what_a_person_verified_is_not_said_to_be_a_persons_words(
