@@ -6,8 +6,14 @@ from typing import Any
 
 from context.expectations.services import expectation_create, request_of
 from context.models import Expectation
-from context.services.agent_settings import profile_create, profile_get, profile_update, settings_update
-from context.services.pins import context_pin, context_unpin
+from context.services.agent_settings import (
+    context_pin,
+    context_unpin,
+    profile_create,
+    profile_get,
+    profile_update,
+    settings_update,
+)
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve

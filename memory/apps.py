@@ -11,7 +11,7 @@ class MemoryConfig(AppConfig):
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.registrations import new_agent_config, profile_sources
         from identity.services.change_feed import bodies
-        from memory.policy.consent import CONFIG_KEY, DEFAULT_CONSENT
+        from memory.policy.consent import CONSENT_KEY, DEFAULT_CONSENT
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.services.change_bodies import memory_bodies
         from memory.types import MEMORY_TYPES
@@ -29,6 +29,6 @@ class MemoryConfig(AppConfig):
             memory_bodies(memory_type.model for memory_type in MEMORY_TYPES.values() if memory_type.key_type == "uuid")
         )
         profile_sources.append("memory.selectors.profile_texts")
-        new_agent_config[CONFIG_KEY] = DEFAULT_CONSENT.as_json()
+        new_agent_config[CONSENT_KEY] = DEFAULT_CONSENT.as_json()
         SEALED_TABLES.update({table.name: table for table in memory_tables})
         on_worker_start("memory.lifecycle.runner.requeuer_start")

@@ -9,8 +9,7 @@ from memory.services.loops import derived_backfill, loops_close_idle, loops_summ
 from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.states import reviews_expire
-from memory.services.search_index.agent_languages import words_reread
-from memory.services.search_index.reembedding import collections_refresh, new_rows_embed, reembed_continue
+from memory.services.search_index.reembedding import collections_refresh, new_rows_embed, reembed_continue, words_reread
 from memory.services.search_index.row_embedding import index_retry
 from memory.transfer.file_runs import runs_expire
 from nousweb.lib.background import task

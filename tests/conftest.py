@@ -27,7 +27,7 @@ from identity.principal import Principal
 from identity.registrations import new_agent_config
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
-from memory.policy import autonomy
+from memory.policy import consent
 from nousweb.database.distribute import distribute
 from nousweb.lib.distribution import is_distributed
 from tests.baseline import Baseline
@@ -131,7 +131,7 @@ def _product_serves_its_static_files() -> Iterator[None]:
 def _nothing_is_sampled_by_chance() -> Iterator[None]:
     """Ids of facts are random, and so are the few whose automatic decision opens a blind review."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(autonomy, "BLIND_SHARE", 0.0)
+        patch.setattr(consent, "BLIND_SHARE", 0.0)
         yield
 
 

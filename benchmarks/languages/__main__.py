@@ -150,7 +150,7 @@ def measured(embedder: str) -> dict[str, Any]:
     with system() as running:
         from memory.embedding.registry import configured_name, embedder_named
         from memory.search.languages import LANGUAGES as KNOWN
-        from memory.services.search_index.agent_languages import languages_detect, words_reread
+        from memory.services.search_index.reembedding import languages_detect, words_reread
 
         clients = {
             (code, kind): filled(running, code, f"{code}-{kind}", language)

@@ -25,8 +25,7 @@ def pairs_read(path: Path = PAIRS) -> list[Pair]:
 
 def outcome_of(one: str, other: str) -> str:
     """ "merged", "proposed: why" or "apart"."""
-    from memory.subjects.name_similarity import likeness, marks_offered, marks_wanted
-    from memory.subjects.spelling import key_of, meaning_of
+    from memory.subjects.name_similarity import key_of, likeness, marks_offered, marks_wanted, meaning_of
 
     if key_of(one) == key_of(other) or meaning_of(one) == meaning_of(other):
         return "merged"

@@ -13,7 +13,7 @@ from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS
 from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
-from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT, LeftOut, Truncation
+from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT, LeftOut, Section, Truncation
 from context.engine.context_record import ContextRecord, Stability
 from context.engine.retrieval.censors import effective_triggers
 from context.engine.section_budgets import MAX_TOTAL
@@ -23,8 +23,10 @@ from context.selectors import outcomes_view_check, run_called
 from context.services.context import ItemUse, context_assemble, context_outcome, context_respond
 from identity.selectors import agent_called, caller_of
 from memory.api.censors import CensorSpanOut
-from memory.api.common import AllProjects, IncludedProjects, Severity, agent_arguments
+from memory.api.common import AllProjects, IncludedProjects, agent_arguments
+from memory.models import Censor
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
+from memory.search.result import SearchHit
 from nousweb.lib import moment_check
 from nousweb.lib.constrained_types import (
     MAX_TAGS,
@@ -137,11 +139,8 @@ class ItemOut(Schema):
     user: str = Field("", description="The user whose memory it is, if not everybody's")
 
 
-class SectionOut(Schema):
-    label: str
-    key: str
+class SectionOut(Derived, of=Section, fields="label key tier tokens budget truncated items"):
     tier: int = Field(description="1 always included, 2 session, 3 searched")
-    tokens: int
     budget: int = Field(
         description="Guaranteed tokens; people's decisions and the session may also use the unused total"
     )
@@ -186,13 +185,15 @@ class FrameOut(Schema):
     )
 
 
-class CandidateOut(Schema):
-    type: str
-    id: str
+class CandidateOut(
+    Derived,
+    of=SearchHit,
+    fields="type id label text section scope project task user trust kinds verdict reason hint score relevance"
+    " threshold cosine lexical importance tokens compressed place factors happened_at",
+):
     label: str
     text: str = Field(description="The beginning of the text, at most 500 characters")
     section: str
-    scope: str
     project: str = ""
     task: str = ""
     user: str = ""
@@ -204,14 +205,10 @@ class CandidateOut(Schema):
     score: float = Field(description="Relevance multiplied by all factors")
     relevance: float = Field(description="0 to 1, comparable between queries")
     threshold: float
-    cosine: float | None
-    lexical: float
-    importance: float
     tokens: int
     compressed: bool
     place: str = Field(description="head, tail or empty")
     factors: list[tuple[str, float]]
-    happened_at: datetime
     contested: Literal["", "newer", "older"] = Field(
         "", description="Contested mark of the item; empty if it is not contested"
     )
@@ -219,10 +216,7 @@ class CandidateOut(Schema):
     superseded_by: str = Field(description="Id of the fact that replaced it, else empty")
 
 
-class TriggeredCensorOut(Schema):
-    id: UUID
-    severity: Severity
-    pattern: str
+class TriggeredCensorOut(Derived, of=Censor, fields="id severity pattern reason blocks spans"):
     reason: str = Field(description="Reason of the censor, or why it could not be checked")
     blocks: bool = Field(description="Whether it blocks the text: the client must stop")
     spans: list[CensorSpanOut] = Field(

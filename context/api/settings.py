@@ -22,19 +22,17 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.api.common import agent_arguments
 from memory.policy import TRUST_ORDER
-from memory.policy.autonomy import (
+from memory.policy.consent import (
     DEFAULT_AUTONOMY,
     DEFAULT_BUDGET,
-    MAX_REVIEWS,
-    AttentionBudget,
-    AutomaticDecision,
-    Autonomy,
-)
-from memory.policy.consent import (
     MAX_DAYS,
+    MAX_REVIEWS,
     MAX_RULES,
     MAX_WRITER_CHARACTERS,
     UNTRUSTED_WORDS,
+    AttentionBudget,
+    AutomaticDecision,
+    Autonomy,
     ConsentAction,
     ConsentPolicy,
 )

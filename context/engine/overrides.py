@@ -35,46 +35,9 @@ class CensorDraft:
     persona: str = Persona.ACTOR
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataChange:
-    """A fact with changed metadata; `moved` if its keys change.
-
-    `after` are the ids of the facts that come before it in core memory; `choice_key` is that of its item there.
-    """
-
-    id: str
-    persona: str
-    subject_name: str
-    content: str
-    kind: str
-    was: str
-    category: str
-    scope: str
-    tags: frozenset[str]
-    importance: float
-    attribute: str
-    began: datetime
-    recorded: datetime
-    after: frozenset[str] = frozenset()
-    choice_key: tuple[float, ...] = ()
-    project: str = ""
-    task: str = ""
-    user: str = ""
-    moved: bool = False
-
-    @property
-    def is_core_memory(self) -> bool:
-        """Whether it would always be included, and not searched."""
-        return self.category in PROFILE_CATEGORIES
-
-    @property
-    def is_newly_searched(self) -> bool:
-        return (self.moved or self.was in PROFILE_CATEGORIES) and not self.is_core_memory
-
-
-@dataclass(frozen=True, slots=True)
-class AddedFact:
-    """A copy of a fact that would be stored about another subject, with its metadata there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactDraft:
+    """A hypothetical fact: a copy that would be stored about another subject, with its metadata there."""
 
     persona: str
     subject_name: str
@@ -85,8 +48,34 @@ class AddedFact:
     project: str
     task: str
     user: str
-    tags: tuple[str, ...]
+    tags: frozenset[str]
     importance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataChange(FactDraft):
+    """A fact with changed metadata; `moved` if its keys change.
+
+    `after` are the ids of the facts that come before it in core memory; `choice_key` is that of its item there.
+    """
+
+    id: str
+    was: str
+    attribute: str
+    began: datetime
+    recorded: datetime
+    after: frozenset[str] = frozenset()
+    choice_key: tuple[float, ...] = ()
+    moved: bool = False
+
+    @property
+    def is_core_memory(self) -> bool:
+        """Whether it would always be included, and not searched."""
+        return self.category in PROFILE_CATEGORIES
+
+    @property
+    def is_newly_searched(self) -> bool:
+        return (self.moved or self.was in PROFILE_CATEGORIES) and not self.is_core_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,7 @@ class Overrides:
     """Pairs of ids of facts that would no longer contest each other."""
     endorsed: frozenset[str] = frozenset()
     """Ids of facts that people would have verified."""
-    added_facts: Mapping[str, AddedFact] = field(default_factory=lambda: MappingProxyType({}))
+    added_facts: Mapping[str, FactDraft] = field(default_factory=lambda: MappingProxyType({}))
     """Copies of facts about another subject, by the id of the copied fact. A search that finds one finds the other."""
     merged: tuple[tuple[UUID, UUID], ...] = ()
     """Subjects, each with the one that it would be merged into. The registry determines which names find which facts,
@@ -335,7 +324,7 @@ def _told(item: Item) -> Item:
     return replace(item, source="") if is_rule else item
 
 
-def _added_candidate(candidate: Candidate, fact: AddedFact, clock: LineClock) -> Candidate:
+def _added_candidate(candidate: Candidate, fact: FactDraft, clock: LineClock) -> Candidate:
     """A copy of the candidate about the other subject."""
     hit = replace(
         candidate.hit,
@@ -346,7 +335,7 @@ def _added_candidate(candidate: Candidate, fact: AddedFact, clock: LineClock) ->
         kind=fact.kind,
         scope=fact.scope,
         **keys_of(fact),
-        tags=list(fact.tags),
+        tags=sorted(fact.tags),
         importance=fact.importance,
     )
     kinds = kinds_of("fact", fact.kind, fact.category)

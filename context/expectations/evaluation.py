@@ -13,7 +13,7 @@ from context.models import Expectation, ExpectationResult
 from memory.models import IndexStatus, SearchItem, Validity, valid_at_q
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from memory.subjects.spelling import meaning_of
+from memory.subjects.name_similarity import meaning_of
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.prompt_escaping import plain_text

@@ -14,8 +14,7 @@ from context.expectations.cause_bisection import expectations_run, results_recor
 from context.expectations.evaluation import comparable_text
 from context.expectations.policy import ADD, CHANGE, RESULT_HOLDS, RUN, VIEW
 from context.models import ContextRun, Expectation, ExpectationQuerySet, ExpectationResult
-from context.services.agent_settings import profile_get
-from context.services.pins import item_check
+from context.services.agent_settings import item_check, profile_get
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal

@@ -10,7 +10,7 @@ from django.db.models import Avg, Count, Max, Q
 from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
-from memory.policy.autonomy import wilson_interval
+from memory.policy.consent import wilson_interval
 
 SHOWN = 100
 FEW = 10

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Overrides
+from context.engine.overrides import CensorDraft, FactDraft, MetadataChange, Overrides
 from context.engine.retrieval.fixed_sections import pins_of, sureness
 from context.engine.retrieval.seeded_preferences import tried_without_fact_copies
 from identity.models import ChangeProposal
@@ -237,7 +237,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         return Overrides()
     alias = alias_find(agent=review.agent, persona=review.persona, spelling=fields.get("subject", ""))
     project, task, user = (fields.get(name, "") for name in KEYS)
-    added = AddedFact(
+    added = FactDraft(
         persona=review.persona,
         subject_name=alias.subject.name if alias else fields.get("subject", ""),
         content=fields["content"],
@@ -247,7 +247,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         project=project,
         task=task,
         user=user,
-        tags=tuple(fields.get("tags", ())),
+        tags=frozenset(fields.get("tags", ())),
         importance=fields.get("importance", 0.5),
     )
     return Overrides(added_facts={str(review.facts[0]): added})

@@ -76,23 +76,14 @@ class CensorSpanOut(Schema):
     end: int
 
 
-class CensorMatchOut(Schema):
-    id: UUID
-    severity: Severity
-    reason: str
-    domain: str
-    match: CensorMatch
-    pattern: str
+class CensorMatchOut(Derived, of=Censor, fields="id severity reason domain match pattern"):
     why: str
     spans: list[CensorSpanOut] = Field(description="Character ranges of the text, at most 20")
     more: bool = Field(description="Whether there are more matching places")
     similarity: float | None = Field(description="Best cosine of a semantic match")
 
 
-class CensorTimedOutOut(Schema):
-    id: UUID
-    severity: Severity
-    why: str
+class CensorTimedOutOut(Derived, of=CensorMatchOut, fields="id severity why"):
     blocks: bool = Field(description="Whether it blocks the text: it was made by a person or the product")
 
 

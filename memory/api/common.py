@@ -177,13 +177,10 @@ class ExpirySetIn(ExpiryIn):
     reason: Remark = Field("", description="Reason; kept in the audit trail")
 
 
-class MemoryPatch(Input):
-    tags: Tags = optional()
-    scope: ScopeName = optional()
+class MemoryPatch(Input, of=MemoryIn, fields="tags scope project task user importance", patch=True):
     project: ProjectKey = optional("Moves it to this one; empty for none")
     task: TaskKey = optional("Moves it to this one; empty for none")
     user: UserKey = optional("Makes it this user's; \"*\" for everybody's")
-    importance: UnitInterval = optional()
 
 
 METADATA: dict[str, Any] = {

@@ -10,7 +10,7 @@ from pydantic import Field
 from identity.selectors import agent_called
 from memory.persona import memory_of
 from memory.search.index_tables import PERSONA_OF_TABLE
-from memory.services.search_index.agent_languages import language_used
+from memory.services.search_index.reembedding import language_used
 from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.schemas import REFUSALS
 from nousweb.lib.transactions import sql_rows

@@ -53,11 +53,9 @@ class SubjectIn(Input):
     is_user: bool = Field(False, description=SOLE_USER)
 
 
-class SubjectPatch(ReasonIn):
+class SubjectPatch(ReasonIn, of=SubjectIn, fields="name kind is_user", patch=True):
     """Fields that are left out stay as they are."""
 
-    name: Spelling = optional()
-    kind: SubjectKind = optional()
     is_user: bool = optional(SOLE_USER)
 
 

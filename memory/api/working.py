@@ -69,10 +69,7 @@ class WorkingItem(Schema):
     added_at: datetime
 
 
-class WorkingThread(Schema):
-    id: str
-    text: str
-    added_at: datetime
+class WorkingThread(Derived, of=WorkingItem, fields="id text added_at"): ...
 
 
 class WorkingOut(

@@ -21,7 +21,7 @@ class SubjectQuerySet(models.QuerySet["Subject"]):
         return self.filter(merged_into__isnull=True)
 
     def called(self, key: str) -> "SubjectQuerySet":
-        """Subjects that have a spelling with this key (`memory.subjects.spelling.key_of`)."""
+        """Subjects that have a spelling with this key (`memory.subjects.name_similarity.key_of`)."""
         spelled = SubjectAlias.objects.filter(
             agent=OuterRef("agent"), persona=OuterRef("persona"), subject=OuterRef("pk"), key=key
         )

@@ -37,7 +37,7 @@ from memory.models import (
     expired_q,
 )
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
-from memory.subjects.spelling import key_of, meaning_of
+from memory.subjects.name_similarity import key_of, meaning_of
 from nousweb.lib import clock
 
 STATES = {

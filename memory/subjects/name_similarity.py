@@ -1,4 +1,10 @@
-"""Similarity of two names of subjects, with the reason: candidates for a review, never a decision.
+"""Names of subjects in the forms in which they are compared, and the similarity of two, with the reason: candidates for
+review, never a decision. Pure.
+
+The key ignores case, white space and punctuation that only parts words, and reads letters that pass for Latin ones as
+these. What punctuation can tell apart stays: C and C++, .NET and net, 1.5 and 15, an address and a host. The meaning
+also writes alike what certainly says the same, by the tables of memory/subjects/name_lexicon.py. Two spellings of one
+meaning are merged without asking anybody.
 
 Each way in which names are written otherwise (an acronym, a nickname, a typo, …) has marks: what the one spelling
 offers and the other one looks for. Spellings are compared only where a mark of the one is among those of the other, so
@@ -14,8 +20,60 @@ from functools import lru_cache
 
 from rapidfuzz.distance import OSA
 
+from memory.models import MAX_SPELLING_CHARACTERS
 from memory.subjects import name_lexicon as w
-from memory.subjects.spelling import meaning_of, tokens_of
+from nousweb.lib.lookalikes import lookalike_fold
+from nousweb.lib.validation import visible_text
+
+_APOSTROPHES = str.maketrans(dict.fromkeys("’‘`´ʼ", "'"))
+_QUOTES = re.compile(r"[\"“”„«»‹›]|'(?!s\b)")
+"""A possessive stays: McDonald's is not McDonald, nor William's Williams."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_DOTTED = re.compile(r"(?<=\w)\.(?=[^\W\d])|(?<=[^\W\d])\.(?=\w)")
+"""A dot inside a word, where no number is parted by it."""
+_PARTING = re.compile(r"[\s_()\[\]{}<>;:!?¡¿|·•–—…,]+|(?<=\w)-+(?=\w)|-+(?=\s|$)|(?<!\w)\.+(?=\s|$)|(?<=\w)\.+(?=\s|$)")
+_INNER_DOT = re.compile(r"(?<=[^\W\d])\.(?=[^\W\d])")
+
+
+def tokens_of(spelling: str) -> tuple[str, ...]:
+    """The words of a spelling in lower case, without what only parts them."""
+    text = _unspaced(spelling)
+    text = _PARTING.sub(" ", _DOTTED.sub(" ", _THOUSANDS.sub("", text)))
+    return tuple(text.split())
+
+
+def key_of(spelling: str) -> str:
+    """A key that is equal for spellings that differ only by case, white space and separating punctuation."""
+    return _bounded(" ".join(tokens_of(spelling)) or " ".join(spelling.casefold().split()))
+
+
+def meaning_of(spelling: str) -> str:
+    """A key that is equal for spellings that certainly mean the same thing."""
+    key = " ".join(tokens_of(spelling))
+    if key in w.USER:
+        return w.USER_MEANING
+    joined = _INNER_DOT.sub("", _unspaced(spelling))
+    words = tokens_of(joined) if len(joined) >= w.MIN_JOINED_CHARACTERS else tuple(key.split())
+    written = " ".join(w.CERTAIN_WORDS.get(word, word) for word in words)
+    return _bounded(w.CERTAIN_NAMES.get(written, written)) or key_of(spelling)
+
+
+def is_users(spelling: str) -> bool:
+    """Whether a spelling can only mean the user."""
+    return meaning_of(spelling) == w.USER_MEANING
+
+
+def _unspaced(spelling: str) -> str:
+    shown = lookalike_fold(unicodedata.normalize("NFKC", visible_text(spelling)))
+    return _QUOTES.sub("", shown.casefold().translate(_APOSTROPHES))
+
+
+def _bounded(text: str) -> str:
+    """Normal forms can be longer than what was written; what is too long keeps its beginning and a digest."""
+    if len(text) <= MAX_SPELLING_CHARACTERS:
+        return text
+    return f"{text[:150]} {hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
 
 LEAST_TYPO, LEAST_MISSING, LEAST_EXCHANGED, LEAST_TWO_TYPOS = 5, 6, 8, 12
 """Letters of a word that may be doubled or turned round, miss one, have another one, or have two mistakes."""

@@ -10,8 +10,7 @@ from typing import Any
 from django.db import connection
 
 from memory.subjects.name_lexicon import USER_MEANING
-from memory.subjects.name_similarity import blocks_offered
-from memory.subjects.spelling import is_users, key_of, meaning_of
+from memory.subjects.name_similarity import blocks_offered, is_users, key_of, meaning_of
 
 BATCH = 1_000
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from uuid import UUID
 
 from memory.subjects.name_lexicon import ALSO_KNOWN_AS, ARTICLES
-from memory.subjects.spelling import key_of, tokens_of
+from memory.subjects.name_similarity import key_of, tokens_of
 
 LEAST_SHARED = 2
 """So many sentences have to be said of two subjects in the same words."""

@@ -26,11 +26,10 @@ from memory.models import (
 from memory.services.events import event_ids_reserve
 from memory.services.quarantine.memories import quarantine_imported_row
 from memory.services.quarantine.screening import imported_screen
-from memory.services.search_index.agent_languages import dictionary_of
+from memory.services.search_index.reembedding import dictionary_of
 from memory.services.search_index.writer import index_put
-from memory.subjects.name_similarity import blocks_offered
+from memory.subjects.name_similarity import blocks_offered, key_of, meaning_of
 from memory.subjects.registry_backfill import registry_fill
-from memory.subjects.spelling import key_of, meaning_of
 from memory.transfer.export_tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,

@@ -9,7 +9,7 @@ from django.urls import reverse
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.models import ContextRun
 from identity.models import AuditEvent
-from memory.policy.autonomy import AttentionBudget
+from memory.policy.consent import AttentionBudget
 from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.request import ContextRequest
 from context.models import ContextProfile
-from context.services.agent_settings import profile_assign, profile_create, profile_update
+from context.services.agent_settings import context_pin, context_unpin, profile_assign, profile_create, profile_update
 from context.services.context import context_assemble
-from context.services.pins import context_pin, context_unpin
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_configure

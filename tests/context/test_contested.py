@@ -9,9 +9,8 @@ from context.engine.analysis.contested_policy import CONFIG_KEY
 from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import list_item
 from context.models import ContextRun
-from context.services.agent_settings import profile_create
+from context.services.agent_settings import context_pin, profile_create
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from context.what_if.change_overrides import resolution_overrides
 from context.what_if.impact import impact_of
 from identity.principal import Principal

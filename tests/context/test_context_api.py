@@ -11,8 +11,8 @@ from context.api import ContextOut
 from context.engine.analysis.request import ContextRequest
 from context.engine.context_record import prompt_blocks
 from context.models import ContextRun
+from context.services.agent_settings import context_pin, context_unpin
 from context.services.context import context_runs_purge
-from context.services.pins import context_pin, context_unpin
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose

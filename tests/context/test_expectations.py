@@ -20,8 +20,7 @@ from context.expectations.services import (
     result_of,
 )
 from context.models import Expectation, ExpectationResult, ExpectationWatch
-from context.services.agent_settings import settings_update
-from context.services.pins import context_pin, context_unpin
+from context.services.agent_settings import context_pin, context_unpin, settings_update
 from context.what_if.change_overrides import fact_overrides
 from context.what_if.impact import impact_of
 from identity.models import Agent, AuditEvent, Change

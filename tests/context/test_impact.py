@@ -13,9 +13,8 @@ from django.urls import reverse
 from context.engine.analysis.request import ContextRequest
 from context.engine.overrides import CensorDraft, Overrides
 from context.models import ContextRun
-from context.services.agent_settings import profile_create
+from context.services.agent_settings import context_pin, profile_create
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from context.what_if.change_overrides import (
     bulk_proposal_overrides,
     bulk_resolution_overrides,

@@ -5,9 +5,9 @@ from django.db import connection
 
 from context.engine.analysis.request import ContextRequest
 from context.models import ContextPin
-from context.services import pins as pins_module
+from context.services import agent_settings
+from context.services.agent_settings import context_pin, context_unpin
 from context.services.context import context_assemble
-from context.services.pins import context_pin, context_unpin
 from identity.models import AuditEvent
 from identity.principal import Principal
 from memory.services.erasure import fact_erase
@@ -105,7 +105,7 @@ def test_pin_of_a_malformed_id_is_not_found(ada, reviewer, item_type, item_id):
 
 
 def test_pin_twice_is_one_and_the_limit_holds(ada, system, reviewer, monkeypatch):
-    monkeypatch.setattr(pins_module, "MAX_PINS", 2)
+    monkeypatch.setattr(agent_settings, "MAX_PINS", 2)
     facts = [make_fact(ada, f"Fact {number}.", system) for number in range(3)]
     for fact in (facts[0], facts[0], facts[1]):
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)

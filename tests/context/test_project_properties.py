@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.profiles import BUILT_IN
 from context.engine.analysis.request import ContextRequest
+from context.services.agent_settings import context_pin
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from identity.principal import Principal
 from memory.models import Event, Keys, LoopSummary, ProjectScope, keys_of
 from memory.services.decisions import decision_record, decision_update

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from context.engine.analysis.request import ContextRequest
+from context.services.agent_settings import context_pin
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from identity.models import Agent, IdentityVersion
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.agents import agent_reinitiate

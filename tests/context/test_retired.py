@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from context.engine.analysis.request import ContextRequest
 from context.engine.retrieval import retired_memories
 from context.models import ContextRun
+from context.services.agent_settings import context_pin
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import GLOBAL, ItemType, MemoryReview

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from context.models import ContextProfileVersion, ContextRun
-from context.services.pins import context_pin
+from context.services.agent_settings import context_pin
 from identity.principal import Principal
 from memory.services.facts import fact_learn
 from tests.api.problems import assert_problem

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.profiles import BUILT_IN
 from context.engine.analysis.request import ContextRequest
+from context.services.agent_settings import context_pin
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview

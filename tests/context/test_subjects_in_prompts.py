@@ -5,8 +5,8 @@ import pytest
 from context.engine.analysis.request import ContextRequest
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.models import ExpectationResult
+from context.services.agent_settings import context_pin
 from context.services.context import context_assemble
-from context.services.pins import context_pin
 from context.what_if.change_overrides import bulk_resolution_overrides, resolution_overrides
 from context.what_if.impact import impact_of
 from identity.models import AuditEvent, Change

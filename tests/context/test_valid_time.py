@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from context.services.pins import context_pin
+from context.services.agent_settings import context_pin
 from memory.models import MemoryReview
 from memory.services.facts import fact_learn
 from memory.services.reviews.states import reviews_expire

@@ -22,7 +22,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 django.setup()
 from django.core.management import call_command
 from memory.search.query_word_counts import statistics_refresh
-from memory.services.search_index.agent_languages import words_reread
+from memory.services.search_index.reembedding import words_reread
 from nousweb.lib.transactions import advisory_lock
 for _ in range(5):
     with advisory_lock("drill") as mine:

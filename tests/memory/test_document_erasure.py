@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 
 from context.expectations.services import expectation_create, request_of
 from context.models import ContextPin, ContextRun, Expectation
-from context.services.pins import context_pin
+from context.services.agent_settings import context_pin
 from identity.models import ApiToken, AuditEvent, Change
 from identity.principal import Principal
 from memory.models import Document, Fact, SearchItem, WorkingMemory

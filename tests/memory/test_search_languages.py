@@ -6,7 +6,7 @@ from django.db import connection
 from identity.models import AuditEvent
 from memory.models import SearchItem, SearchLanguage, SubjectAlias
 from memory.search.languages import language_of
-from memory.services.search_index.agent_languages import languages_detect, words_reread
+from memory.services.search_index.reembedding import languages_detect, words_reread
 from tests.factories import make_events, make_fact, make_principal
 from tests.http import browser
 

@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.subject_names.__main__ import outcome_of, pairs_read
 from memory.models import MemoryReview, Subject
-from memory.subjects.name_similarity import likeness
-from memory.subjects.spelling import key_of
+from memory.subjects.name_similarity import key_of, likeness
 
 PAIRS = pairs_read()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context.services.pins import context_pin
+from context.services.agent_settings import context_pin
 from context.what_if.change_overrides import invalidation_overrides
 from context.what_if.impact import impact_of
 from identity.policy.permissions import SCOPE_PERMISSIONS

@@ -28,7 +28,7 @@ from memory.policy.attributes import (
 from memory.policy.slot_phrases import PHRASES, RUNS
 from memory.search.request import Period, SearchRequest
 from memory.search.search import search
-from memory.services.search_index.agent_languages import language_used
+from memory.services.search_index.reembedding import language_used
 from nousweb.lib import Invalid
 from nousweb.lib.dated_lines import Told
 from nousweb.lib.time_ranges import NOW, TimeAnchor, TimeExpression, may_name_time, time_anchor, time_expressions

@@ -1,4 +1,5 @@
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -21,32 +22,36 @@ from memory.services.erasure import (
 )
 from nousweb.lib.commands import ServiceCommand
 
+AGENT = {"agent": {"help": "the agent's slug"}}
+KEY = {"help": "its key, as it is written"}
+QUOTING = {"--documents": {"action": "store_true", "help": "with the documents that quote what is erased"}}
+KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "fact": ("one fact with its history", {"id": {"type": UUID}, **QUOTING}),
+    "subject": ("every fact about a subject", {**AGENT, "subject": {"help": "in any case of letters"}, **QUOTING}),
+    "document": (
+        "what is kept under a key, with all of its versions",
+        {"id": {"type": UUID, "help": "of any of its versions"}},
+    ),
+    "project": ("everything that carries the key of a project", {**AGENT, "project": KEY}),
+    "user": ("everything that carries the key of a user", {**AGENT, "user": KEY}),
+    "agent": ("the agent with all of its memory, identity and tokens", AGENT),
+}
+"""What can be erased, with its help and its arguments."""
+ALWAYS: Mapping[str, Any] = {
+    "--reason": {"required": True, "help": "kept in the receipt; it must not repeat what is erased"},
+    "--no-input": {"action": "store_true", "help": "ask nothing"},
+}
+
 
 class Command(ServiceCommand):
     help = "Erase a fact, subject, document, project, user or agent for good. A receipt stays in the audit trail."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        kinds = parser.add_subparsers(dest="kind", required=True, metavar="fact|subject|document|project|user|agent")
-        fact = kinds.add_parser("fact", help="one fact with its history")
-        fact.add_argument("id", type=UUID)
-        subject = kinds.add_parser("subject", help="every fact about a subject")
-        subject.add_argument("agent", help="the agent's slug")
-        subject.add_argument("subject", help="in any case of letters")
-        for kind in (fact, subject):
-            kind.add_argument("--documents", action="store_true", help="with the documents that quote what is erased")
-        document = kinds.add_parser("document", help="what is kept under a key, with all of its versions")
-        document.add_argument("id", type=UUID, help="of any of its versions")
-        project = kinds.add_parser("project", help="everything that carries the key of a project")
-        project.add_argument("agent", help="the agent's slug")
-        project.add_argument("project", help="its key, as it is written")
-        agent = kinds.add_parser("agent", help="the agent with all of its memory, identity and tokens")
-        agent.add_argument("agent", help="the agent's slug")
-        user = kinds.add_parser("user", help="everything that carries the key of a user")
-        user.add_argument("agent", help="the agent's slug")
-        user.add_argument("user", help="its key, as it is written")
-        for kind in (fact, subject, document, project, user, agent):
-            kind.add_argument("--reason", required=True, help="kept in the receipt; it must not repeat what is erased")
-            kind.add_argument("--no-input", action="store_true", help="ask nothing")
+        kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(KINDS))
+        for kind, (said, arguments) in KINDS.items():
+            of_kind = kinds.add_parser(kind, help=said)
+            for name, about in {**arguments, **ALWAYS}.items():
+                of_kind.add_argument(name, **about)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["no_input"] and input("This cannot be undone. Type erase to go on: ").strip() != "erase":

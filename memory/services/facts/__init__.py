@@ -9,8 +9,8 @@ from memory.services.facts.changes import (
     fact_unconfirm,
 )
 from memory.services.facts.learn import fact_learn, fact_replace
-from memory.services.facts.pairs import fact_merge, fact_supersede
 from memory.services.facts.reconcile import LearnResult, Precheck, fact_precheck
+from memory.services.facts.repeated_facts import fact_merge, fact_supersede
 
 __all__ = [
     "LearnResult",

@@ -42,7 +42,7 @@ from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.services.trust import event_named
-from memory.subjects.spelling import key_of
+from memory.subjects.name_similarity import key_of
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, NotFound, clock, text_check
 from nousweb.lib.transactions import sql_change

@@ -40,8 +40,8 @@ from memory.services.facts.changes import (
     pending_review_check,
     source_event_link,
 )
-from memory.services.facts.pairs import fact_supersede, successor_scope_check
 from memory.services.facts.reconcile import LearnResult, Precheck, fact_precheck, fact_reconcile, in_transaction
+from memory.services.facts.repeated_facts import fact_supersede, successor_scope_check
 from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import (
     WAITING,

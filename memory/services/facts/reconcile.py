@@ -15,15 +15,17 @@ from memory.comparison.compare_facts import Comparison, FactMatch, Kind, decide_
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, configured_judge, pairs_judge
 from memory.models import Fact, MemoryReview
-from memory.policy.autonomy import AutomaticDecision, Autonomy
+from memory.policy.consent import AutomaticDecision, Autonomy
 from memory.services.facts.changes import alias_assign, fact_invalidate, fact_store, facts_lock
 from memory.services.facts.comparable_facts import ComparisonCache, Vector, candidates_compare
-from memory.services.facts.pairs import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.repeated_facts import (
+    AppliedResolution,
+    Resolution,
     cross_subject_review,
     holds_for_both,
     invalidated_match,
     relearned_review_open,
+    resolution_apply,
 )
 from memory.services.reviews.blind_samples import fields_before, sample_is_due, sample_open
 from memory.services.reviews.open_review import (

@@ -19,9 +19,9 @@ from identity.services.agents import agent_configure_all
 from identity.services.inbox_items import InboxItem, people_notify
 from memory.comparison.compare_facts import Comparison, reasons_of
 from memory.models import Fact, MemoryReview, MemoryReviewQuerySet, plain, scope_contains
-from memory.policy.autonomy import (
+from memory.policy.consent import (
     AGREES,
-    CONFIG_KEY,
+    AUTONOMY_KEY,
     MIN_BLIND_ANSWERS,
     AutomaticDecision,
     Autonomy,
@@ -212,6 +212,6 @@ def decision_remeasure(review: MemoryReview) -> None:
     )
     asking = tuple(one for one in AutomaticDecision if one in autonomy.asking or one == decision)
     changed = replace(autonomy, asking=asking)
-    agent_configure_all(agent=agent, entries={CONFIG_KEY: changed.as_json()}, reason=words, by=BY)
+    agent_configure_all(agent=agent, entries={AUTONOMY_KEY: changed.as_json()}, reason=words, by=BY)
     item = InboxItem.of(review)
     people_notify(people=item.people(DECIDE_RIGHTS), kind=Notification.Kind.ERRED, item=item, source=decision)

@@ -41,7 +41,7 @@ from memory.policy.attributes import Cardinality, attribute_spellings
 from memory.services.facts.changes import fact_change_record, facts_lock
 from memory.services.facts.comparable_facts import comparable_facts, is_replaceable
 from memory.services.facts.learn import replaceable_by
-from memory.services.facts.pairs import fact_supersede
+from memory.services.facts.repeated_facts import fact_supersede
 from memory.services.quarantine.memories import (
     memory_text,
     quarantine_memory,

@@ -31,8 +31,7 @@ from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARA
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.changes import endorsement_change, facts_lock
-from memory.services.facts.pairs import resolution_apply
-from memory.services.facts.repeated_facts import unstored_fact_fields
+from memory.services.facts.repeated_facts import resolution_apply, unstored_fact_fields
 from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import SHOWN, event_text, open_quarantine_review, type_name
 from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample

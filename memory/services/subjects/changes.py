@@ -28,7 +28,7 @@ from memory.services.subjects.registry import (
     subject_reviews_open,
     subjects_lock,
 )
-from memory.subjects.spelling import is_users, key_of
+from memory.subjects.name_similarity import is_users, key_of
 from nousweb.lib import Conflict, Invalid, choice_check, clock, existing, text_check, visible_text_check
 
 

@@ -23,9 +23,16 @@ from memory.search.index_tables import agent_unindexed
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import reviews_open
 from memory.services.reviews.states import reviews_settle
-from memory.services.search_index.agent_languages import dictionary_of
-from memory.subjects.name_similarity import Likeness, blocks_offered, blocks_wanted, likeness
-from memory.subjects.spelling import is_users, key_of, meaning_of
+from memory.services.search_index.reembedding import dictionary_of
+from memory.subjects.name_similarity import (
+    Likeness,
+    blocks_offered,
+    blocks_wanted,
+    is_users,
+    key_of,
+    likeness,
+    meaning_of,
+)
 from nousweb.lib import Conflict, Invalid, NotFound
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 from nousweb.lib.transactions import sql_rows

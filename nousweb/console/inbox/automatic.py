@@ -17,7 +17,7 @@ from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import FactChange, MemoryReview
-from memory.policy.autonomy import AutomaticDecision, Autonomy
+from memory.policy.consent import AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.states import review_ask

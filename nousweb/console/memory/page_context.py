@@ -17,7 +17,7 @@ from django.utils.http import urlencode
 from context.expectations.policy import ADD
 from context.models import ASSEMBLE, VIEW_RUN, ContextPin, ContextRun
 from context.selectors import runs_with_memory
-from context.services.pins import PIN, UNPIN
+from context.services.agent_settings import PIN, UNPIN
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal

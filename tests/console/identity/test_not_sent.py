@@ -5,8 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from context.services.agent_settings import settings_update
-from context.services.pins import context_pin
+from context.services.agent_settings import context_pin, settings_update
 from context.what_if import identity_delivery
 from context.what_if.identity_delivery import SMALLEST_FRAME, IdentityDelivery
 from identity.principal import Principal

@@ -32,7 +32,7 @@ from identity.principal import Principal
 from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models import EventKind, Fact, MemoryReview
 from memory.policy import KNOWN_CATEGORIES
-from memory.policy.autonomy import (
+from memory.policy.consent import (
     DAY,
     DEFAULT_AUTONOMY,
     DEFAULT_BUDGET,
@@ -42,7 +42,7 @@ from memory.policy.autonomy import (
     Autonomy,
 )
 from memory.search.languages import LANGUAGES
-from memory.services.search_index.agent_languages import language_used
+from memory.services.search_index.reembedding import language_used
 from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
 from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.views.consent import rule_words

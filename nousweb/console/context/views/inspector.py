@@ -16,8 +16,8 @@ from context.engine.retrieval.fixed_sections import pins_of
 from context.expectations.policy import ADD
 from context.models import ASSEMBLE, VIEW_RUN, ContextPin, ContextRun
 from context.selectors import run_get
+from context.services.agent_settings import MAX_PINS, context_pin, context_unpin, item_check
 from context.services.context import context_assemble
-from context.services.pins import MAX_PINS, context_pin, context_unpin, item_check
 from context.services.prompt_token_counts import CountFailed, counts_exactly, tokens_count
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
