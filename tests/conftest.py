@@ -5,6 +5,7 @@ Alice is a viewer, Bob also reviews, Charlie also administers. Ada and Bruno are
 
 import gc
 import threading
+from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.staticfiles.handlers import StaticFilesHandler
-from django.db import connection, transaction
+from django.core.servers.basehttp import ServerHandler
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import TransactionTestCase, client, override_settings
 from django.test.client import ClientHandler
 from django.utils import timezone
@@ -124,6 +127,32 @@ def _product_serves_its_static_files() -> Iterator[None]:
     """The live server's own handler of static files would know none of the hashed names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StaticFilesHandler, "_should_handle", lambda self, path: False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _live_server_keeps_its_connections() -> Iterator[None]:
+    """As `serve` does. A connection for each request would know none of the tables yet, and learning them takes longer
+    than most requests. A request has one to itself, not the thread, which waits for the browser's next."""
+    idle: deque[BaseDatabaseWrapper] = deque()
+    ordinary = ServerHandler.run
+
+    def run(self: ServerHandler, application: Any) -> None:
+        try:
+            kept = idle.pop()
+        except IndexError:
+            kept = connections.create_connection(DEFAULT_DB_ALIAS)
+            kept.settings_dict = {**kept.settings_dict, "CONN_MAX_AGE": None}
+            kept.inc_thread_sharing()
+        connections[DEFAULT_DB_ALIAS] = kept
+        try:
+            ordinary(self, application)
+        finally:
+            del connections[DEFAULT_DB_ALIAS]
+            idle.append(kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServerHandler, "run", run)
         yield
 
 
