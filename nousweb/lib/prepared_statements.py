@@ -8,47 +8,14 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any, Literal, Self, TypeVar
 
-import numpy as np
 from django.conf import settings as django_settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import AutoField, CharField, Field, JSONField, Model, QuerySet, TextField
-from numpy.typing import NDArray
 from psycopg import RawCursor
-from psycopg.abc import AdaptContext, Buffer
-from psycopg.adapt import Loader
-from psycopg.postgres import types
 from psycopg.pq import Format
 from psycopg.sql import quote
 from pydantic_core import to_json
-
-_ELEMENTS = {
-    types[name].oid: np.dtype([("bytes", ">i4"), ("value", kind)])
-    for name, kind in (("int4", ">i4"), ("int8", ">i8"), ("float8", ">f8"))
-}
-"""By the type of an element how each is sent: its length, then itself."""
-
-
-class NumberArray(Loader):
-    """An array without NULLs in one row of numbers, however many dimensions it has."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> NDArray[Any]:
-        """The numbers in their order. Raises ValueError where one is NULL."""
-        dimensions, nulls, kind = np.frombuffer(data, ">i4", 3).tolist()
-        if nulls:
-            raise ValueError("An array of numbers has a NULL.")
-        values: NDArray[Any] = np.frombuffer(data, _ELEMENTS[kind], offset=12 + 8 * dimensions)["value"]
-        return values.astype(values.dtype.newbyteorder("="))
-
-
-def number_arrays_read(context: AdaptContext) -> None:
-    """Let a cursor or a connection read them so from here on."""
-    if context.adapters is not None:
-        for name in ("int4", "int8", "float8"):
-            context.adapters.register_loader(types[name].array_oid, NumberArray)
-
 
 Row = TypeVar("Row", bound=Model)
 Rows = list[tuple[Any, ...]]
@@ -104,7 +71,7 @@ def _cursor_of(raw: Any, kind: Kind) -> RawCursor[Any]:
     cursor.format = Format.TEXT if kind == "text" else Format.BINARY
     if kind == "arrays":
         # numpy is most of what this module would load.
-        from nousweb.lib.prepared_statements import number_arrays_read
+        from nousweb.lib.number_arrays import number_arrays_read
 
         number_arrays_read(cursor)
     return cursor
