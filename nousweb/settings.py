@@ -112,50 +112,78 @@ try:
 except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error
 
-if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
-    raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
-if DATABASE_OWNER and "postgresql" not in str(DATABASE_OWNER["ENGINE"]):
-    raise ImproperlyConfigured("DATABASE_OWNER_URL: expected a postgresql:// address")
-if DATABASE_REPLICA and "postgresql" not in str(DATABASE_REPLICA["ENGINE"]):
-    raise ImproperlyConfigured("DATABASE_REPLICA_URL: expected a postgresql:// address")
+for is_wrong, why in (
+    (
+        "postgresql" not in str(DATABASES["default"]["ENGINE"]),
+        "DATABASE_URL: expected a postgresql:// address; no other database is supported",
+    ),
+    (
+        DATABASE_OWNER and "postgresql" not in str(DATABASE_OWNER["ENGINE"]),
+        "DATABASE_OWNER_URL: expected a postgresql:// address",
+    ),
+    (
+        DATABASE_REPLICA and "postgresql" not in str(DATABASE_REPLICA["ENGINE"]),
+        "DATABASE_REPLICA_URL: expected a postgresql:// address",
+    ),
+    (
+        JUDGE == "anthropic" and not ANTHROPIC_API_KEY,
+        "NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic",
+    ),
+    (
+        uses_openai and find_spec("openai") is None,
+        "NOUS_JUDGE: openai needs its package: install requirements/openai.lock",
+    ),
+    (uses_openai and not JUDGE_MODEL, "NOUS_JUDGE_MODEL: needed with openai, which has no default"),
+    (
+        uses_openai and JUDGE_BASE_URL == OPENAI_URL and not OPENAI_API_KEY,
+        "NOUS_OPENAI_API_KEY: needed for OpenAI; NOUS_JUDGE_BASE_URL names another server",
+    ),
+    (
+        COUNTER == "anthropic" and not ANTHROPIC_API_KEY,
+        "NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER is anthropic",
+    ),
+    (EMAIL_URL and not PUBLIC_URL, "NOUS_PUBLIC_URL: needed with NOUS_EMAIL_URL, for the links in mails"),
+    (
+        OIDC_ISSUER and not (OIDC_CLIENT_ID and OIDC_ROLES),
+        "NOUS_OIDC_ISSUER: needs NOUS_OIDC_CLIENT_ID and NOUS_OIDC_ROLES beside it",
+    ),
+    (
+        not set(OIDC_ROLES.values()) <= {"Viewer", "Reviewer", "Administrator", "Owner"},
+        "NOUS_OIDC_ROLES: the roles are Viewer, Reviewer, Administrator and Owner",
+    ),
+    (
+        OIDC_ISSUER.startswith("http://") and PRODUCTION,
+        "NOUS_OIDC_ISSUER: must be an https:// address when NOUS_PRODUCTION is on",
+    ),
+    (
+        not PASSWORD_LOGIN and not OIDC_ISSUER,
+        "NOUS_PASSWORD_LOGIN: can be off only when NOUS_OIDC_ISSUER is set",
+    ),
+    (PRODUCTION and DEBUG, "NOUS_DEBUG: must be off when NOUS_PRODUCTION is on"),
+):
+    if is_wrong:
+        raise ImproperlyConfigured(why)
+
 # The role of the running product, to which the owner grants what it needs.
 DATABASE_ROLE = str(DATABASES["default"].get("USER") or "")
-if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
-    raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
-if uses_openai and find_spec("openai") is None:
-    raise ImproperlyConfigured("NOUS_JUDGE: openai needs its package: install requirements/openai.lock")
-if uses_openai and not JUDGE_MODEL:
-    raise ImproperlyConfigured("NOUS_JUDGE_MODEL: needed with openai, which has no default")
-if uses_openai and JUDGE_BASE_URL == OPENAI_URL and not OPENAI_API_KEY:
-    raise ImproperlyConfigured("NOUS_OPENAI_API_KEY: needed for OpenAI; NOUS_JUDGE_BASE_URL names another server")
-if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:
-    raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER is anthropic")
-if EMAIL_URL and not PUBLIC_URL:
-    raise ImproperlyConfigured("NOUS_PUBLIC_URL: needed with NOUS_EMAIL_URL, for the links in mails")
+DATABASES["default"] |= {
+    "ENGINE": "nousweb.database",
+    "CONN_HEALTH_CHECKS": True,
+    # Each thread of the web server keeps a connection of its own: taking turns at a pool costs more than it saves.
+    "CONN_MAX_AGE": DB_KEEP_SECONDS,
+    "OPTIONS": {
+        # A server that is not there, or no longer answers, must not be waited for as long as TCP would.
+        "connect_timeout": 5,
+        "tcp_user_timeout": 30_000,
+        "keepalives_idle": 30,
+        **DATABASES["default"].get("OPTIONS", {}),
+        # Only cursors of nousweb.lib.prepared_statements prepare; Django's own never do.
+        "prepare_threshold": 1 if DB_PREPARE else None,
+    },
+}
 if EMAIL_URL:
     globals().update(environ.Env.email_url_config(EMAIL_URL))
 EMAIL_TIMEOUT = 10
-if OIDC_ISSUER and not (OIDC_CLIENT_ID and OIDC_ROLES):
-    raise ImproperlyConfigured("NOUS_OIDC_ISSUER: needs NOUS_OIDC_CLIENT_ID and NOUS_OIDC_ROLES beside it")
-if not set(OIDC_ROLES.values()) <= {"Viewer", "Reviewer", "Administrator", "Owner"}:
-    raise ImproperlyConfigured("NOUS_OIDC_ROLES: the roles are Viewer, Reviewer, Administrator and Owner")
-if OIDC_ISSUER.startswith("http://") and PRODUCTION:
-    raise ImproperlyConfigured("NOUS_OIDC_ISSUER: must be an https:// address when NOUS_PRODUCTION is on")
-if not PASSWORD_LOGIN and not OIDC_ISSUER:
-    raise ImproperlyConfigured("NOUS_PASSWORD_LOGIN: can be off only when NOUS_OIDC_ISSUER is set")
-if PRODUCTION and DEBUG:
-    raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
-
-DATABASES["default"]["ENGINE"] = "nousweb.database"
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-DATABASES["default"].setdefault("OPTIONS", {})
-# Only cursors of nousweb.lib.prepared_statements prepare; Django's own never do.
-DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 1 if DB_PREPARE else None
-# A server that is not there, or no longer answers, must not be waited for as long as TCP would.
-for option, seconds in {"connect_timeout": 5, "tcp_user_timeout": 30_000, "keepalives_idle": 30}.items():
-    DATABASES["default"]["OPTIONS"].setdefault(option, seconds)
-# Each thread of the web server keeps a connection of its own: taking turns at a pool of them costs more than it saves.
-DATABASES["default"]["CONN_MAX_AGE"] = DB_KEEP_SECONDS
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
