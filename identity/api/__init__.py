@@ -13,7 +13,7 @@ from identity.models import ChangeProposal, IdentityVersion, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Section, section_check
 from identity.principal import Principal
-from identity.selectors import IdentityState, agent_called, agent_for, caller_of, identity_state, version_get
+from identity.selectors import agent_called, agent_for, caller_of, identity_state, version_get
 from identity.services.agents import agent_reinitiate
 from identity.services.proposals import identity_propose
 from nousweb.lib import Invalid, NotFound, existing
@@ -180,7 +180,16 @@ def identity_get(request: HttpRequest, response: HttpResponse, agent: AgentSlug 
     found, _ = agent_called(request, agent, "identity.view_identityversion")
     state = identity_state(found)
     response["ETag"] = state.etag
-    return Status(304, None) if _known(request, state.etag) else _identity_out(state)
+    if _known(request, state.etag):
+        return Status(304, None)
+    return {
+        "agent": state.agent.slug,
+        "initiation_state": state.agent.initiation_state,
+        "sections": {version.section: _section_out(version) for version in state.versions},
+        "prompt": state.prompt,
+        "tokens": state.tokens,
+        "etag": state.etag,
+    }
 
 
 @router.get(
@@ -321,13 +330,13 @@ def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent:
     found, by = agent_called(request, agent, "identity.reinitiate_agent")
     given = payload or ReinitiateIn(facts_from="")
     source = agent_for(by, given.facts_from) if given.facts_from else None
-    seeded = agent_reinitiate(agent=found, by=by, reason=given.reason, facts_from=source)
+    written, proposed = agent_reinitiate(agent=found, by=by, reason=given.reason, facts_from=source)
     found.refresh_from_db()
     return {
         "agent": found.slug,
         "initiation_state": found.initiation_state,
-        "written": {version.section: version.version for version in seeded.written},
-        "proposed": {proposal.section: proposal.pk for proposal in seeded.proposed},
+        "written": {version.section: version.version for version in written},
+        "proposed": {proposal.section: proposal.pk for proposal in proposed},
     }
 
 
@@ -340,17 +349,6 @@ def _section_out(version: IdentityVersion) -> dict[str, Any]:
         "updated_at": version.created_at,
         "updated_by": version.author_name,
         "etag": version.etag,
-    }
-
-
-def _identity_out(state: IdentityState) -> dict[str, Any]:
-    return {
-        "agent": state.agent.slug,
-        "initiation_state": state.agent.initiation_state,
-        "sections": {version.section: _section_out(version) for version in state.versions},
-        "prompt": state.prompt,
-        "tokens": state.tokens,
-        "etag": state.etag,
     }
 
 

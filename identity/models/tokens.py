@@ -1,7 +1,5 @@
 """Tokens of agents, and the OAuth clients that hold some of them."""
 
-from datetime import datetime
-
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -79,7 +77,9 @@ class ApiToken(models.Model):
     def state(self) -> str:
         if self.revoked_at:
             return "revoked"
-        ends = [self.expires_at, self.renewal_deadline]
+        # It also expires unless its client renews the secret.
+        renewal = self.secret_expires_at and self.secret_expires_at - SECRET_LIFETIME + REFRESH_LIFETIME
+        ends = (self.expires_at, renewal)
         return "expired" if any(end is not None and end <= clock.now() for end in ends) else "active"
 
     @property
@@ -92,11 +92,6 @@ class ApiToken(models.Model):
     def previous_secret_is_valid(self) -> bool:
         """Whether the previous secret of the token is still accepted."""
         return self.former_until is not None and self.former_until > clock.now() and self.state == "active"
-
-    @property
-    def renewal_deadline(self) -> datetime | None:
-        """When the token expires unless its client renews the secret; None if nothing has to be renewed."""
-        return self.secret_expires_at and self.secret_expires_at - SECRET_LIFETIME + REFRESH_LIFETIME
 
 
 class OAuthClient(models.Model):

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import Length, RowNumber
 from django.http import HttpRequest
 
 from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
-from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy, assemble_prompt
+from identity.policy.sections import SECTION_POLICY, Section, assemble_prompt
 from identity.principal import Principal
 from nousweb.lib import Invalid, NotFound, existing
 from nousweb.lib.token_estimate import estimate_tokens
@@ -101,42 +102,16 @@ PHONE_LINE = 52
 """Characters that a line of text has on a phone."""
 
 
-@dataclass(frozen=True, slots=True)
-class SectionState:
-    """One section in the console: its policy, its current version if any, and its pending proposals."""
-
-    section: Section
-    policy: SectionPolicy
-    version: IdentityVersion | None
-    tokens: int
-    waiting: tuple[ChangeProposal, ...] = ()
-    waiting_count: int = 0
-    pending_count: int = 0
-
-    @property
-    def has_text(self) -> bool:
-        return self.version is not None and bool(self.version.content)
-
-    @property
-    def is_long(self) -> bool:
-        """Whether its text fills more than six lines of a phone."""
-        lines = self.version.content.split("\n") if self.version else []
-        return sum(max(1, -(-len(line) // PHONE_LINE)) for line in lines) > 6
-
-    @property
-    def css_class(self) -> str:
-        """The colour of this section in every chart."""
-        return f"seg-{Section.values.index(self.section) + 1}"
-
-
 WAITING_SHOWN = 3
 """Maximum number of pending proposals that a section lists; the review queue has all of them."""
 
 
-def section_states(state: IdentityState, by: Principal, *, waits: bool = True) -> list[SectionState]:
-    """Every section in prompt order, the empty ones too, with the first waiting proposals that `by` may see of each
-    (`waits`)."""
+def section_states(state: IdentityState, by: Principal, *, waits: bool = True) -> list[dict[str, Any]]:
+    """Every section in prompt order, the empty ones too: its policy, its current version if any, the colour that it has
+    in every chart, and the first waiting proposals that `by` may see (`waits`), with the numbers of all. `is_long`: its
+    text fills more than six lines of a phone."""
     versions = {version.section: version for version in state.versions}
+    contents = {section: version.content for section, version in versions.items()}
     waiting: dict[str, list[ChangeProposal]] = {}
     counts: dict[str, tuple[int, int]] = {}
     if waits and by.may("identity.view_changeproposal"):
@@ -150,16 +125,19 @@ def section_states(state: IdentityState, by: Principal, *, waits: bool = True) -
             waiting.setdefault(proposal.section, []).append(proposal)
             counts[proposal.section] = proposal.in_section, proposal.pending
     return [
-        SectionState(
-            section=section,
-            policy=SECTION_POLICY[section],
-            version=versions.get(section),
-            tokens=section_tokens(section, versions[section].content) if section in versions else 0,
-            waiting=tuple(waiting.get(section, ())),
-            waiting_count=counts.get(section, (0, 0))[0],
-            pending_count=counts.get(section, (0, 0))[1],
-        )
-        for section in Section
+        {
+            "section": section,
+            "policy": SECTION_POLICY[section],
+            "version": versions.get(section),
+            "tokens": section_tokens(section, contents[section]) if section in contents else 0,
+            "has_text": bool(contents.get(section)),
+            "is_long": sum(max(1, -(-len(line) // PHONE_LINE)) for line in contents.get(section, "").split("\n")) > 6,
+            "css_class": f"seg-{number}",
+            "waiting": waiting.get(section, ()),
+            "waiting_count": counts.get(section, (0, 0))[0],
+            "pending_count": counts.get(section, (0, 0))[1],
+        }
+        for number, section in enumerate(Section, 1)
     ]
 
 
@@ -173,22 +151,11 @@ def sized_tokens(section: str, characters: int) -> int:
     return section_tokens(section, "x" * characters)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRow:
-    """One version in the history, with its size, the change of its size, and a line that it changed."""
-
-    version: IdentityVersion
-    tokens: int
-    trend: int | None
-    example: tuple[str, str] = ("", "")
-
-    @classmethod
-    def of(cls, version: IdentityVersion, example: tuple[str, str] = ("", "")) -> "VersionRow":
-        """The row of a version out of `section_history`."""
-        size, before = version.size, version.size_before  # type: ignore[attr-defined]
-        tokens = sized_tokens(version.section, size)
-        trend = None if before is None else tokens - sized_tokens(version.section, before)
-        return cls(version, tokens, trend, example)
+def version_size(version: IdentityVersion) -> dict[str, int | None]:
+    """The `tokens` of a version out of `section_history`, and their change (`trend`)."""
+    size, before = version.size, version.size_before  # type: ignore[attr-defined]
+    tokens = sized_tokens(version.section, size)
+    return {"tokens": tokens, "trend": None if before is None else tokens - sized_tokens(version.section, before)}
 
 
 def approvals() -> QuerySet[ChangeProposal]:
@@ -209,23 +176,6 @@ def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
         .prefetch_related(Prefetch("proposals", approvals()))
         .order_by("-version")
     )
-
-
-@dataclass(frozen=True, slots=True)
-class AgentListRow:
-    """One agent in the list of agents."""
-
-    agent: Agent
-    tokens: int
-    changed_at: datetime | None
-
-    @classmethod
-    def of(cls, agent: Agent) -> "AgentListRow":
-        """The row of an agent out of `agents_overview`."""
-        versions: list[IdentityVersion] = agent.current_versions  # type: ignore[attr-defined]
-        # A section changes by getting a new current version, so the latest of these is the last change.
-        changed_at = max((version.created_at for version in versions), default=None)
-        return cls(agent, identity_state(agent, versions).tokens, changed_at)
 
 
 def agents_overview(by: Principal, search: str = "") -> QuerySet[Agent]:

@@ -50,7 +50,7 @@ def identity_seed(
         if IdentityVersion.objects.filter(agent=agent).exists():
             return []
     text = settings.IDENTITY_PROMPT if prompt is None else prompt
-    return _write_seed(agent, by, text, "Seeded.", facts_source_check(facts_from, by), new=new).written
+    return _write_seed(agent, by, text, "Seeded.", facts_source_check(facts_from, by), new=new)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,9 @@ class SeedChange:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class SeedResult:
-    """The result of seeding: the written versions, and the proposals for a person to approve: all sections with four
-    eyes, else those that the screening finds."""
-
-    written: list[IdentityVersion]
-    proposed: list[ChangeProposal]
+Seeded = tuple[list[IdentityVersion], list[ChangeProposal]]
+"""The result of seeding: the written versions, and the proposals for a person to approve: all sections with four eyes,
+else those that the screening finds."""
 
 
 def facts_source_check(source: Agent | None, by: Principal) -> Agent | None:
@@ -128,7 +124,7 @@ def seed_digest(plan: Sequence[SeedChange]) -> str:
 @transaction.atomic
 def agent_reinitiate(
     *, agent: Agent, by: Principal, reason: str = "", seen: str = "", facts_from: Agent | None = None
-) -> SeedResult:
+) -> Seeded:
     """Seed an agent's identity again from today's prompt and facts, as new versions where the text differs.
 
     The facts are its own, or those of the agent `facts_from`, which `by` must be allowed to read.
@@ -142,9 +138,10 @@ def agent_reinitiate(
     agent = agent_lock(agent)
     if seen and seen != seed_digest(seed_plan(agent, facts_from=facts_from)):
         raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
-    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.", facts_from, seen=bool(seen))
+    why = reason or "Seeded again."
+    written, proposed = _write_seed(agent, by, settings.IDENTITY_PROMPT, why, facts_from, seen=bool(seen))
     before = agent.initiated_at
-    if seeded.written or not seeded.proposed:
+    if written or not proposed:
         agent.initiated_at = clock.now()
         agent.save(update_fields=["initiated_at"])
     audit_record(
@@ -155,13 +152,13 @@ def agent_reinitiate(
         before={"initiated_at": before.isoformat() if before else None},
         after={
             "initiated_at": agent.initiated_at.isoformat() if agent.initiated_at else None,
-            "sections": {version.section: version.version for version in seeded.written},
-            "proposed": {proposal.section: str(proposal.pk) for proposal in seeded.proposed},
+            "sections": {version.section: version.version for version in written},
+            "proposed": {proposal.section: str(proposal.pk) for proposal in proposed},
             **({"facts_from": facts_from.slug} if facts_from else {}),
         },
         message=reason,
     )
-    return seeded
+    return written, proposed
 
 
 def _write_seed(
@@ -173,10 +170,10 @@ def _write_seed(
     *,
     new: bool = False,
     seen: bool = False,
-) -> SeedResult:
+) -> Seeded:
     plan = seed_plan(agent, prompt, facts_from, new=new)
     if requires_proposal(by):
-        return SeedResult([], _propose_seed(agent, by, plan, reason))
+        return [], _propose_seed(agent, by, plan, reason)
     proposed, written = [], []
     for change in plan:
         persons_own = by.is_person and (seen or change.section != Section.PREFERENCES)
@@ -194,7 +191,7 @@ def _write_seed(
                 action="identity.seed",
             )
         )
-    return SeedResult(written, proposed)
+    return written, proposed
 
 
 def _propose_seed(agent: Agent, by: Principal, plan: Sequence[SeedChange], reason: str) -> list[ChangeProposal]:

@@ -228,18 +228,11 @@ def changes_read(
     return ChangePage(merged, positions, more)
 
 
-@dataclass(frozen=True, slots=True)
-class LatestChanges:
-    """Changes, the latest first, and by persona the position before which earlier ones follow; {} if there are none."""
-
-    changes: Sequence[Change]
-    before: dict[str, int]
-
-
 def changes_latest(
     *, agent: Agent, streams: Sequence[str], kinds: Collection[str], before: Mapping[str, int], limit: int
-) -> LatestChanges:
-    """The latest `limit` changes of these streams and kinds, in each stream those with a position under `before`."""
+) -> tuple[Sequence[Change], dict[str, int]]:
+    """The latest `limit` changes of these streams and kinds, in each stream those with a position under `before`, and
+    by persona the position before which earlier ones follow; {} if there are none."""
     rows: dict[str, list[Change]] = {}
     for persona in streams:
         found = Change.objects.filter(agent=agent, persona=persona, kind__in=kinds, position__isnull=False)
@@ -248,10 +241,10 @@ def changes_latest(
         rows[persona] = list(found.order_by("-position")[: limit + 1])
     merged = _merged([found[::-1] for found in rows.values()])[::-1]
     if len(merged) <= limit:
-        return LatestChanges(merged, {})
+        return merged, {}
     page = merged[:limit]
     last = {change.persona: change.position or 0 for change in page}
-    return LatestChanges(page, {**before, **last})
+    return page, {**before, **last}
 
 
 def _ends(agent: Agent, streams: Sequence[str], after: StreamPositions) -> dict[str, tuple[int, StreamPosition]]:

@@ -139,8 +139,7 @@ def identity_propose(
     if by.is_person:
         decision_save(proposal, Status.APPROVED, by, version=version)
     else:
-        proposal.status, proposal.version, proposal.self_applied = Status.APPLIED, version, True
-        proposal.save(update_fields=["status", "version", "self_applied"])
+        proposal.put(status=Status.APPLIED, version=version, self_applied=True)
     return ChangeResult("applied", proposal, version)
 
 
@@ -264,8 +263,7 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
     if not ours or (by.is_person and proposal.author_id != by.id):
         raise NotAllowed("Only the author of a proposal can withdraw it.")
     pending_check(proposal)
-    proposal.status, proposal.decided_at = Status.WITHDRAWN, clock.now()
-    proposal.save(update_fields=["status", "decided_at"])
+    proposal.put(status=Status.WITHDRAWN, decided_at=clock.now())
     status_audit(proposal, agent, by, "proposal.withdraw", Status.PENDING, "")
     return proposal
 
@@ -283,8 +281,7 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     free = over.select_related("agent").select_for_update(of=("self",), skip_locked=True)
     expired = [one for agent_id, keys in found.items() for one in free.filter(agent=agent_id, pk__in=keys)]
     for proposal in expired:
-        proposal.status, proposal.decided_at = Status.EXPIRED, now
-        proposal.save(update_fields=["status", "decided_at"])
+        proposal.put(status=Status.EXPIRED, decided_at=now)
         status_audit(proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time.")
     return len(expired)
 

@@ -7,7 +7,6 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -32,12 +31,6 @@ WORDS: dict[type[Exception], str] = {
 
 class NotSent(Exception):
     """The message did not reach its address. The error text is for people, and contains nothing of the message."""
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookResponse:
-    status: int
-    duration_ms: int
 
 
 def url_check(url: str) -> str:
@@ -77,7 +70,7 @@ def _may_be_public(host: str) -> bool:
         return True
 
 
-def message_send(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
+def message_send(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, int]:
     """Post `body` to `url`, without following redirects. Raises NotSent, at the latest after EXCHANGE_SECONDS.
 
     The host's name is resolved once and the connection goes to the checked address, so that a name that changes in
@@ -94,7 +87,7 @@ def message_send(url: str, body: bytes, headers: dict[str, str]) -> WebhookRespo
             status = response.status
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotSent(_why(error)) from error
-    return WebhookResponse(status, round((time.monotonic() - began) * 1000))
+    return status, round((time.monotonic() - began) * 1000)
 
 
 def _why(error: Exception) -> str:

@@ -37,7 +37,7 @@ from identity.policy.webhooks import (
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import changes_json, streams_publish, streams_told
-from identity.services.webhook_address import NotSent, WebhookResponse, message_send
+from identity.services.webhook_address import NotSent, message_send
 from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock
 from nousweb.lib.background import repeat
@@ -144,10 +144,10 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
     if delivery is None:
         return False
     try:
-        answer: WebhookResponse | None = None
+        answer: tuple[int, int] | tuple[None, None] = None, None
         body = message_body(webhook, delivery)
-        answer = message_send(webhook.url, body, headers_of(webhook, delivery, body))
-        error = "" if 200 <= answer.status < 300 else f"The address answered {answer.status}."
+        status, _ = answer = message_send(webhook.url, body, headers_of(webhook, delivery, body))
+        error = "" if 200 <= status < 300 else f"The address answered {status}."
     except NotSent as refused:
         error = str(refused)
     except (ValueError, RecursionError) as unwritable:
@@ -158,17 +158,21 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
 
 @transaction.atomic
 def _record(
-    webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answer: WebhookResponse | None, error: str
+    webhook: Webhook,
+    lease: uuid.UUID,
+    delivery: WebhookDelivery,
+    answer: tuple[int, int] | tuple[None, None],
+    error: str,
 ) -> bool:
-    """Write down what came of an attempt, if the lease still holds; whether the message was delivered."""
+    """Write down what came of an attempt, with the status and the milliseconds of its answer, if the lease still holds;
+    whether the message was delivered."""
     held = Webhook.objects.select_for_update().filter(pk=webhook.pk, lease=lease).first()
     if held is None:
         return False
     now = clock.now()
     delivery.attempts += 1
     delivery.tried_at, delivery.error = now, error[:300]
-    delivery.answer_status = answer.status if answer else None
-    delivery.duration_ms = answer.duration_ms if answer else None
+    delivery.answer_status, delivery.duration_ms = answer
     if not error:
         delivery.status, delivery.finished_at = Status.DELIVERED, now
         held.failures = 0

@@ -220,7 +220,7 @@ def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Dist
             for name, definition in CASCADES.items():
                 connection.execute(_sql(f"ALTER TABLE {{}} ADD {definition}", name))
         done.emptied = _hidden_rows_remove(connection)
-        done.local = _local(connection)
+        done.local = int(_one(connection, LOCAL, [list(REFERENCE)]))
     _settings_keep(connection)
     return done
 
@@ -356,16 +356,10 @@ def _hidden_rows_remove(connection: psycopg.Connection[Any]) -> list[str]:
     return filled
 
 
-def _local(connection: psycopg.Connection[Any]) -> int:
-    return int(
-        _one(
-            connection,
-            "SELECT count(*) FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'"
-            " AND NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = c.oid AND p.partmethod = 'h')"
-            " AND NOT relname = ANY (%s)",
-            [list(REFERENCE)],
-        )
-    )
+LOCAL = """
+SELECT count(*) FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'
+AND NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = c.oid AND p.partmethod = 'h')
+AND NOT relname = ANY (%s)"""
 
 
 def _settings_keep(connection: psycopg.Connection[Any]) -> None:

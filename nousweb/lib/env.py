@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -107,13 +108,11 @@ def mail_url(raw: str) -> str:
 
 def text_pairs(raw: str) -> dict[str, str]:
     """Parse a JSON object whose values are texts."""
-    try:
+    with suppress(ValueError):
         found = json.loads(raw)
-    except ValueError:
-        raise ValueError('expected a JSON object such as {"a group": "Viewer"}') from None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise ValueError('expected a JSON object such as {"a group": "Viewer"}')
-    return found
+        if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+            return found
+    raise ValueError('expected a JSON object such as {"a group": "Viewer"}')
 
 
 def broker(raw: str) -> str:

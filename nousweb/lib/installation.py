@@ -3,6 +3,8 @@
 import os
 import secrets
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from django.utils.functional import SimpleLazyObject
@@ -67,14 +69,17 @@ def _former(path: Path) -> Path:
     return path.with_name(f"{path.name}.former")
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace a file as a whole, readable by its owner only."""
+def _write(path: Path, text: str, put: Callable[[str, Path], None] = os.replace) -> None:
+    """Write a file as a whole, readable by its owner only; `put` gives it its name."""
     handle, made = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(made, path)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        put(made, path)
+    finally:
+        Path(made).unlink(missing_ok=True)
 
 
 def load_secret(path: Path) -> str:
@@ -83,14 +88,7 @@ def load_secret(path: Path) -> str:
         return path.read_text().strip()
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_urlsafe(64))
-        # The file is complete from the moment that it exists; a second process uses the first one's.
-        os.link(made, path)
-    except FileExistsError:
-        pass
-    finally:
-        os.unlink(made)
+    # A second process uses the first one's.
+    with suppress(FileExistsError):
+        _write(path, secrets.token_urlsafe(64), os.link)
     return path.read_text().strip()

@@ -198,34 +198,29 @@ class Line:
 def line_spans(old: str, new: str, budget: Budget) -> tuple[Spans, Spans]:
     """The pieces of both lines."""
     old_words, new_words = _Words(old), _Words(new)
-    limit = min(budget.words, WORD_BUDGET)
-    opcodes = alignment(old_words.texts, new_words.texts, longest_matches, limit=limit)
+    opcodes = alignment(old_words.texts, new_words.texts, longest_matches, limit=min(budget.words, WORD_BUDGET))
     budget.words -= sum((b - a) * (d - c) for tag, a, b, c, d in opcodes if tag != "equal")
     old_spans: list[DiffSpan] = []
     new_spans: list[DiffSpan] = []
 
-    def put(old_text: str, new_text: str, *, equal: bool) -> None:
-        _append(old_spans, old_text, "equal" if equal else "removed")
-        _append(new_spans, new_text, "equal" if equal else "added")
-
-    def put_blanks(old_text: str, new_text: str) -> None:
-        put(old_text, new_text, equal=old_text == new_text)
+    def put(old_text: str, new_text: str) -> None:
+        _append(old_spans, old_text, "equal" if old_text == new_text else "removed")
+        _append(new_spans, new_text, "equal" if old_text == new_text else "added")
 
     # Words alone are aligned: blanks are alike everywhere and would align anything with anything.
     for tag, old_from, old_to, new_from, new_to in opcodes:
         if tag == "equal":
             for offset in range(old_to - old_from):
-                put_blanks(old_words.blanks[old_from + offset], new_words.blanks[new_from + offset])
-                word = old_words.texts[old_from + offset]
-                put(word, word, equal=True)
+                put(old_words.blanks[old_from + offset], new_words.blanks[new_from + offset])
+                put(old_words.texts[old_from + offset], new_words.texts[new_from + offset])
             continue
         if old_from < old_to and new_from < new_to:
-            put_blanks(old_words.blanks[old_from], new_words.blanks[new_from])
+            put(old_words.blanks[old_from], new_words.blanks[new_from])
             for part in _inside(old_words.inside(old_from, old_to), new_words.inside(new_from, new_to), budget):
-                put(*part[:2], equal=part[2])
+                put(*part)
         else:
-            put(old_words.before(old_from, old_to), new_words.before(new_from, new_to), equal=False)
-    put_blanks(old_words.blanks[-1], new_words.blanks[-1])
+            put(old_words.before(old_from, old_to), new_words.before(new_from, new_to))
+    put(old_words.blanks[-1], new_words.blanks[-1])
     return tuple(old_spans), tuple(new_spans)
 
 
@@ -253,21 +248,20 @@ class _Words:
         return self.before(start, stop)[len(self.blanks[start]) :]
 
 
-def _inside(old: str, new: str, budget: Budget) -> Iterator[tuple[str, str, bool]]:
-    """Pieces of what replaced each other, with whether they are equal: one, or those of a long word that was edited."""
+def _inside(old: str, new: str, budget: Budget) -> Iterator[tuple[str, str]]:
+    """Pieces of what replaced each other: one, or those of a long word that was edited."""
     respaced = "".join(old.split()) == "".join(new.split())
     edited = max(len(old), len(new)) >= LONG_WORD and not any(map(str.isspace, old + new))
     olds, news = (_patterns()[1].findall(text) for text in (old, new)) if respaced or edited else ([], [])
-    limit = min(budget.characters, MAX_CHARACTER_PAIRS)
-    opcodes = alignment(olds, news, common_subsequence, limit=limit)
+    opcodes = alignment(olds, news, common_subsequence, limit=min(budget.characters, MAX_CHARACTER_PAIRS))
     budget.characters -= sum((b - a) * (d - c) for tag, a, b, c, d in opcodes if tag != "equal")
     opcodes = opcodes if respaced else _without_short_runs(opcodes)
     kept = sum(old_to - old_from for tag, old_from, old_to, _, _ in opcodes if tag == "equal")
     if not kept or kept < _MIN_KEPT * max(len(olds), len(news)):
-        yield old, new, False
+        yield old, new
         return
-    for tag, old_from, old_to, new_from, new_to in opcodes:
-        yield "".join(olds[old_from:old_to]), "".join(news[new_from:new_to]), tag == "equal"
+    for _, old_from, old_to, new_from, new_to in opcodes:
+        yield "".join(olds[old_from:old_to]), "".join(news[new_from:new_to])
 
 
 def _without_short_runs(opcodes: list[Opcode]) -> list[Opcode]:

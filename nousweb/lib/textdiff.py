@@ -210,7 +210,8 @@ def merge_texts(base: str, ours: str, theirs: str) -> str | None:
     for hunk in second:
         if hunk in first:
             continue
-        if any(_collide(hunk, other) for other in first):
+        # Two changes collide that claim the same line, or one inserted between lines that the other changed.
+        if any(hunk[0] < other[1] and other[0] < hunk[1] for other in first):
             return None
         beside = {line for other in first if other[:2] == hunk[:2] for line in other[2]}
         merged.append((hunk[0], hunk[1], tuple(line for line in hunk[2] if not line.strip() or line not in beside)))
@@ -219,11 +220,6 @@ def merge_texts(base: str, ours: str, theirs: str) -> str | None:
     for start, end, new in reversed(merged):
         lines[start:end] = new
     return "\n".join(lines)
-
-
-def _collide(one: _Hunk, other: _Hunk) -> bool:
-    """Whether two changes claim the same line of the base, or one is inserted between lines that the other changed."""
-    return one[0] < other[1] and other[0] < one[1]
 
 
 def _hunks(base: list[str], edited: list[str]) -> list[_Hunk]:

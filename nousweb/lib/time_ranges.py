@@ -135,7 +135,7 @@ def may_name_time(text: str) -> bool:
 def time_anchor(text: str, languages: Iterable[str] = ("en",)) -> TimeAnchor | None:
     """The event beside which `text` asks, as in "before the migration"; None if there is none."""
     for language in languages:
-        if language in TIME_WORDS and (match := _anchor(language).search(text[:MAX_READ])):
+        if language in TIME_WORDS and (match := _reader(language).anchor.search(text[:MAX_READ])):
             relation = next(name for name in _RELATIONS if match[name])
             return TimeAnchor(match[0].strip(), relation, match["phrase"].strip())
     return None
@@ -230,10 +230,6 @@ def _reader(language: str) -> _Reader:
             + rf")\s+(?P<phrase>(?:{words.anchor})\s+[^,.;:!?]+)", re.IGNORECASE
         ),
     )  # fmt: skip
-
-
-def _anchor(language: str) -> re.Pattern[str]:
-    return _reader(language).anchor
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ class Span(Protocol):
 
     def set_attributes(self, attributes: Mapping[str, Value]) -> None:
         """Add attributes that were not known when the span began."""
-        ...
 
 
 class Tracer(Protocol):
@@ -27,15 +26,12 @@ class Tracer(Protocol):
 
     def span(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
         """A span around a block of code, a child of the open span."""
-        ...
 
     def carried(self, function: Callable[..., Result]) -> Callable[..., Result]:
         """Wrap `function` for another thread, so that its spans are children of the span that is open here."""
-        ...
 
     def trace_id(self) -> str:
         """The id of the current trace, 32 hexadecimal digits; empty if it is not collected."""
-        ...
 
 
 class _Nothing:

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from identity.principal import Principal
 from nousweb import __version__
-from nousweb.mcp import resources, tools
+from nousweb.mcp import tools
 from nousweb.mcp.errors import ProtocolError
 
 CATALOGUE_TTL = 3_600_000
@@ -87,13 +87,15 @@ HANDLERS: Mapping[str, Handler] = {
     "server/discover": _discover,
     "tools/list": lambda by, params: types.ListToolsResult(tools=list(tools.definitions()), ttl_ms=CATALOGUE_TTL),
     "tools/call": lambda by, params: tools.tool_named(params.name).call(by, params.arguments or {}),
-    "resources/list": lambda by, params: types.ListResourcesResult(resources=resources.listed(), ttl_ms=CATALOGUE_TTL),
-    "resources/templates/list": lambda by, params: types.ListResourceTemplatesResult(
-        resource_templates=resources.listed_templates(), ttl_ms=CATALOGUE_TTL
+    "resources/list": lambda by, params: types.ListResourcesResult(
+        resources=tools.resources_listed(), ttl_ms=CATALOGUE_TTL
     ),
-    "resources/read": lambda by, params: resources.read(by, str(params.uri)),
-    "prompts/list": lambda by, params: types.ListPromptsResult(prompts=[resources.CONTEXT], ttl_ms=CATALOGUE_TTL),
-    "prompts/get": lambda by, params: resources.prompt_filled(by, params.name, params.arguments or {}),
+    "resources/templates/list": lambda by, params: types.ListResourceTemplatesResult(
+        resource_templates=tools.templates_listed(), ttl_ms=CATALOGUE_TTL
+    ),
+    "resources/read": lambda by, params: tools.resource_read(by, str(params.uri)),
+    "prompts/list": lambda by, params: types.ListPromptsResult(prompts=[tools.CONTEXT], ttl_ms=CATALOGUE_TTL),
+    "prompts/get": lambda by, params: tools.prompt_filled(by, params.name, params.arguments or {}),
 }
 
 

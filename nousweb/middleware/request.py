@@ -222,7 +222,12 @@ class DomainErrorMiddleware(Middleware):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.status_code == 405 and request.method in ("GET", "HEAD") and _from_address_bar(request):
+        if (
+            response.status_code == 405
+            and request.method in ("GET", "HEAD")
+            and "text/html" in request.headers.get("Accept", "")
+            and not request.path.startswith(PUBLIC_PATHS)
+        ):
             # An address that only takes forms has no page: on reload, or after a login, it redirects to its parent.
             query = request.META.get("QUERY_STRING", "")
             return redirect(page_above(request.path) + (f"?{query}" if query else ""))
@@ -259,11 +264,6 @@ class DomainErrorMiddleware(Middleware):
             },
             status=exception.status,
         )
-
-
-def _from_address_bar(request: HttpRequest) -> bool:
-    """Whether a browser asks for a page of the console, by an address that was typed, reloaded or followed."""
-    return "text/html" in request.headers.get("Accept", "") and not request.path.startswith(PUBLIC_PATHS)
 
 
 ELSEWHERE = ("/api/changes", "/login", "/logout", "/account", "/admin", "/oauth", "/healthz", "/readyz", "/metrics",

@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,34 +28,12 @@ class BackupProblem(Exception):
     """Why there is no backup, or why it was not restored, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """The result of a backup: the moment of its snapshot, rows in all tables, bytes of the dump, duration in
-    seconds."""
-
-    moment: datetime
-    rows: int
-    dump_bytes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreResult:
-    """The result of a restoration: the moment of the snapshot if the backup has it, rows in all tables, whether the
-    secret was restored too, and duration in seconds."""
-
-    moment: datetime | None
-    rows: int
-    with_secret: bool
-    seconds: float
-
-
-def backup_take(folder: Path, *, url: str, data_folder: Path) -> Backup:
-    """Write a backup of the database at `url`, as the owner of its tables, into a new `folder`.
+def backup_take(folder: Path, *, url: str, data_folder: Path) -> tuple[datetime, int, int]:
+    """Write a backup of the database at `url`, as the owner of its tables, into a new `folder`: the moment of its
+    snapshot, rows in all tables, and bytes of the dump.
 
     The secret is copied from the data folder if it is kept there. Raises BackupProblem.
     """
-    began = time.monotonic()
     if folder.exists():
         raise BackupProblem(f"{folder} is there already: name a new folder.")
     part = folder.with_name(f"{folder.name}.part")
@@ -86,16 +62,18 @@ def backup_take(folder: Path, *, url: str, data_folder: Path) -> Backup:
         raise BackupProblem(f"The backup could not be written: {' '.join(str(error).split())}.") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return Backup(row[1], sum(rows.values()), size, time.monotonic() - began)
+    return row[1], sum(rows.values()), size
 
 
-def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bool) -> RestoreResult:
-    """Restore a backup, or a dump of the custom format alone, into the empty database at `url`, as its owner.
+def backup_restore(
+    source: Path, *, url: str, data_folder: Path, keep_secret: bool
+) -> tuple[datetime | None, int, bool]:
+    """Restore a backup, or a dump of the custom format alone, into the empty database at `url`, as its owner: the
+    moment of the snapshot if the backup has it, rows in all tables, and whether the secret was restored too.
 
     The tables are as they were then, and need `migrate`. The secret is put into the data folder unless one is there, or
     `keep_secret`. All is restored or nothing. Raises BackupProblem.
     """
-    began = time.monotonic()
     dump, about = (source / DUMP, _about(source)) if source.is_dir() else (source, None)
     if not dump.is_file():
         raise BackupProblem(f"There is no backup at {source}.")
@@ -123,7 +101,7 @@ def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bo
         wrong = sorted(name for name in {*rows, *about["rows"]} if rows.get(name) != about["rows"].get(name))
         raise BackupProblem(f"The backup is not whole: other counts of rows in {', '.join(wrong)}.")
     moment = datetime.fromisoformat(about["moment"]) if about is not None else None
-    return RestoreResult(moment, sum(rows.values()), with_secret, time.monotonic() - began)
+    return moment, sum(rows.values()), with_secret
 
 
 def _about(folder: Path) -> dict[str, Any]:

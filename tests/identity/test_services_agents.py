@@ -40,7 +40,7 @@ def test_agent_seed_takes_facts_about_people_of_the_actor_only(system, ada, brun
     fact_learn(agent=ada, content="A dream.", category="person", by=dreamer)
     fact_learn(agent=bruno, content="Ann sails.", category="person", by=system)
     fact_learn(agent=ada, content="Redis is fast.", category="technical", by=system)
-    written = agent_reinitiate(agent=ada, by=system).written
+    written, _ = agent_reinitiate(agent=ada, by=system)
     assert [(version.section, version.content) for version in written] == [
         ("preferences", "### User\n- Tim is a pilot.")
     ]

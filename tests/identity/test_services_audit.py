@@ -170,7 +170,7 @@ def test_audit_of_a_new_token_hides_its_secret(world):
 def test_audit_of_a_reinitiation_is_as_a_whole_and_by_version(world, settings):
     settings.IDENTITY_PROMPT = "You are Ada, anew."
     count = AuditEvent.objects.count()
-    written = agent_reinitiate(agent=world.ada, by=world.by, reason="Start again.").written
+    written, _ = agent_reinitiate(agent=world.ada, by=world.by, reason="Start again.")
     records = list(AuditEvent.objects.order_by("id")[count:])
     assert [record.action for record in records] == ["identity.seed"] * len(written) + ["agent.reinitiate"]
     assert records[-1].after["sections"] == {"character": 2}

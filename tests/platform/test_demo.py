@@ -56,8 +56,8 @@ def test_demo_has_a_history_of_every_store_and_both_personas(client, settings, t
     for tour in DemoTour.objects.select_related("person"):
         shown = tour_panel(Principal.of_user(tour.person), [agent], RequestFactory().get("/"))
         assert shown is not None
-        assert not any(state.done for state in shown.steps)
-        assert shown.url
+        assert not any(state["done"] for state in shown["steps"])
+        assert shown["url"]
     assert DemoTour.objects.count() == 4
     # Somebody can open People.
     client.force_login(User.objects.get(username="owner"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.http import HttpRequest, QueryDict
@@ -104,48 +105,33 @@ TOUR_STEPS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StepState:
-    """A step for one person: whether it is done, with all before it that they may do, and whether they may do it."""
+def tour_panel(by: Principal, agents: list[Agent], request: HttpRequest) -> dict[str, Any] | None:
+    """The panel of a guided person on a page; None if they may not see the agent of the demo.
 
-    number: int
-    step: TourStep
-    done: bool
-    allowed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TourPanel:
-    """The panel of the guided demo; `next` is None when everything is done that this person may do;
-    `is_here`: its page is the one that is shown; `is_whole`: the panel is more than a line, as on Home."""
-
-    steps: tuple[StepState, ...]
-    next: StepState | None
-    url: str
-    is_here: bool
-    is_whole: bool
-
-    @property
-    def barred(self) -> bool:
-        """Whether some steps are for another role."""
-        return any(not state.allowed for state in self.steps)
-
-
-def tour_panel(by: Principal, agents: list[Agent], request: HttpRequest) -> TourPanel | None:
-    """The panel of a guided person on a page; None if they may not see the agent of the demo."""
+    Of each of its `steps` whether it is done, with all before it that they may do, and whether they may do it; `next`
+    is None when everything is done that they may do; `barred`: some are for another role; `is_here`: the page of the
+    next is the one that is shown; `is_whole`: the panel is more than a line, as on Home.
+    """
     tour = DemoTour.objects.filter(person_id=int(by.id)).first()
     agent = next((agent for agent in agents if tour and agent.slug == tour.agent_slug), None)
     if tour is None or agent is None:
         return None
     done = tour_actions(tour, [action for step in TOUR_STEPS for action in step.done_by])
-    states, following = [], None
+    states: list[dict[str, Any]] = []
+    following: dict[str, Any] = {}
     for number, step in enumerate(TOUR_STEPS, 1):
         is_done, allowed = not done.isdisjoint(step.done_by), by.may(step.right)
-        state = StepState(number, step, is_done and following is None, allowed)
-        states.append(state)
+        states.append({"number": number, "step": step, "done": is_done and not following, "allowed": allowed})
         if allowed and not is_done:
-            following = following or state
-    url = following.step.place(by, agent) if following else ""
+            following = following or states[-1]
+    url = following["step"].place(by, agent) if following else ""
     place = urlsplit(url)
     is_here = place.path == request.path and QueryDict(place.query).dict().items() <= request.GET.dict().items()
-    return TourPanel(tuple(states), following, url, is_here, request.path == reverse("home"))
+    return {
+        "steps": states,
+        "next": following or None,
+        "url": url,
+        "is_here": is_here,
+        "is_whole": request.path == reverse("home"),
+        "barred": not all(state["allowed"] for state in states),
+    }

@@ -152,10 +152,8 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if override := profile.get("override"):
         said = (f"{SETTINGS[name].label.lower()} {setting_words(value)}" for name, value in override.items())
         yield "Overridden for this call", "; ".join(said)
-    yield "Project", str(policy.get("project") or "none")
-    yield "Task", str(policy.get("task") or "none")
-    yield "User", str(policy.get("user") or "none")
-    yield "Mode", str(policy.get("mode") or "none")
+    for name in ("project", "task", "user", "mode"):
+        yield name.capitalize(), str(policy.get(name) or "none")
     if weights := policy.get("weights"):
         yield "Shares", ", ".join(f"{name} {weights[name]:.0%}" for name in SCOPES if name in weights)
     for label, name in (

@@ -1,7 +1,7 @@
 """What needs a person on Home: items that wait for a decision, and what failed, each with its remedy; and what others
 changed since a person's last visit, by what it is about, from the audit trail."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,8 +22,8 @@ from identity.principal import Principal
 from memory.models import Job, MemoryReview
 from nousweb.console.common import author_words
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
-from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.item_titles import ItemTitle, review_title
+from nousweb.console.inbox.filter import InboxFilter, InboxRow
+from nousweb.console.inbox.item_titles import review_title
 from nousweb.console.inbox.proposal_items import APPLIED, ProposalItem, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
@@ -36,30 +36,9 @@ QUESTION_CHARACTERS = 90
 OF_REVIEW = ("kind", "subject", "proposal", "reasons", "facts", "details", "agent__name", "censor__pattern")
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingItem:
-    """An item of the inbox: what would change or is at stake, its kind, agent and risk; it stands for `members`
-    that are near-identical, or that contradict each other, which `compare` shows side by side."""
-
-    title: ItemTitle
-    kind: str
-    agent: str
-    risk: str
-    at: datetime
-    url: str
-    members: int
-    compare: str
-    alike: str
-    badges: Sequence[Mapping[str, str]] = ()
-
-    @property
-    def when(self) -> tuple[str, datetime]:
-        """The moment that the row shows, after no word."""
-        return "", self.at
-
-
-def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
-    """The first items of the inbox of `by`, in its order, near-identical ones as one, and their number."""
+def waiting_items(by: Principal) -> tuple[list[InboxRow], int]:
+    """The first items of the inbox of `by`, in its order, near-identical ones as one, and their number. Of a row there
+    is no more than what would change or is at stake."""
     part = InboxFilter()
     inbox = part.search(by)
     found = inbox.groups(size=ITEMS_SHOWN + 1)
@@ -69,23 +48,18 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
     for entry in entries:
         if (item := items.get(entry.id)) is None:
             continue
-        owner = item.proposal if isinstance(item, ProposalItem) else item
-        rows.append(
-            WaitingItem(
-                title=item.change if isinstance(item, ProposalItem) else review_title(item),
-                kind=item.get_kind_display()
-                if isinstance(item, MemoryReview)
-                else Section(item.proposal.section).label,
-                agent=owner.agent.name,
-                risk=entry.risk,
-                at=entry.created_at,
-                url=part.item_url(entry.type, entry.id),
-                members=entry.members,
-                compare=reverse("inbox_compare", args=[entry.type, entry.id]) if entry.has_rivals else "",
-                alike=InboxFilter(alike=entry.alike).url() if not entry.has_rivals and entry.members > 1 else "",
-                badges=[APPLIED] if isinstance(item, ProposalItem) and item.is_applied else [],
-            )
+        proposed = item if isinstance(item, ProposalItem) else None
+        row = InboxRow(
+            entry,
+            review_title(item) if isinstance(item, MemoryReview) else item.change,
+            item.agent.name if isinstance(item, MemoryReview) else item.proposal.agent.name,
+            kind=item.get_kind_display() if isinstance(item, MemoryReview) else Section(item.proposal.section).label,
+            badges=[APPLIED] if proposed and proposed.is_applied else [],
+            times=[("", entry.created_at)],
+            proposal=proposed,
         )
+        row.placed(part, by)
+        rows.append(row)
     total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.counts()[""]
     return rows, total
 
@@ -266,7 +240,6 @@ def webhook_failures(rows: Rows) -> list[Failure]:
 COUNTED = 100
 """Records of a group that are read."""
 SHOWN = 3
-QUOTED = 90
 
 _PEOPLE = Q(author_kind="person")
 _REPLACED = ("fact.supersede", "fact.merge")
@@ -283,53 +256,41 @@ GROUPS: dict[str, tuple[str, tuple[str, ...], Q]] = {
 """By name: the title, the actions, and whose they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewsLine:
-    """One change as a sentence: who, did, and the object, which links to `url`; `by` is what replaced it, and `of`
-    the agent where the object does not say it."""
-
-    who: str
-    did: str
-    what: str
-    by: str
-    at: datetime
-    url: str
-    of: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NewsGroup:
-    """The latest changes of one sort; `url` leads to all of them, and `rest` is the number of the others."""
-
-    title: str
-    lines: list[NewsLine]
-    count: int
-    url: str
-
-    @property
-    def rest(self) -> str:
-        """How many are not listed: "12", "97 or more", or nothing."""
-        rest = self.count - len(self.lines)
-        return f"{rest}{' or more' if self.count >= COUNTED else ''}" if rest else ""
+NewsGroup = dict[str, Any]
+"""The latest changes of one sort (title, lines); `url` leads to all of them, and `rest` is the number of the others in
+words. A line is a sentence: who, did, and the object (what), which links to `url`; `by` is what replaced it, and `of`
+the agent where the object does not say it."""
 
 
 def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectation]) -> list[NewsGroup]:
     """What others changed since then, from the rows of NEWS, and the expectations that began to fail."""
     groups = [
-        NewsGroup(title, [_line(row) for row in latest[:SHOWN]], len(latest), _url(name, since))
+        _group(title, [_line(row) for row in latest[:SHOWN]], len(latest), _url(name, since))
         for name, (title, _, _) in GROUPS.items()
         if (latest := sorted((row for row in rows if row[0] == name), key=lambda row: -row[1]))
     ]
-    return [*groups, *_began_to_fail(since, broken)]
+    if began := [row for row in broken if row.since > since and row.fails]:
+        lines = [
+            {
+                "who": row.agent,
+                "did": "no longer meets",
+                "what": _shortened(row.question),
+                "by": "",
+                "at": row.since,
+                "url": row.url,
+                "of": "",
+            }
+            for row in began[:SHOWN]
+        ]
+        url = reverse("agent_expectations", args=[began[0].slug]) + "?state=failed"
+        groups.append(_group("Expectations that began to fail", lines, len(began), url))
+    return groups
 
 
-def _began_to_fail(since: datetime, broken: Sequence[BrokenExpectation]) -> list[NewsGroup]:
-    began = [row for row in broken if row.since > since and row.fails]
-    lines = [
-        NewsLine(row.agent, "no longer meets", _short(row.question), "", row.since, row.url) for row in began[:SHOWN]
-    ]
-    url = reverse("agent_expectations", args=[began[0].slug]) + "?state=failed" if began else ""
-    return [NewsGroup("Expectations that began to fail", lines, len(began), url)] if began else []
+def _group(title: str, lines: list[dict[str, Any]], count: int, url: str) -> NewsGroup:
+    rest = count - len(lines)
+    more = f"{rest}{' or more' if count >= COUNTED else ''}" if rest else ""
+    return {"title": title, "lines": lines, "url": url, "rest": more}
 
 
 def _url(group: str, since: datetime) -> str:
@@ -339,16 +300,17 @@ def _url(group: str, since: datetime) -> str:
     return f"{reverse('audit')}?{urlencode({'since': f'{since:%Y-%m-%d}'})}"
 
 
-def _line(row: tuple[Any, ...]) -> NewsLine:
+def _line(row: tuple[Any, ...]) -> dict[str, Any]:
     _, key, at, *who, action, what, agent, newer = row
-    of = agent if agent and action.startswith(("proposal.", "identity.")) else ""
-    replaced = _short(newer) if action in _REPLACED and newer and newer != what else ""
-    url = reverse("audit_event", args=[key])
-    return NewsLine(author_words(*who), audit_phrase(action), _short(what), replaced, moment_read(at), url, of)
-
-
-def _short(words: str) -> str:
-    return f"{words[:QUOTED].rstrip()}…" if len(words) > QUOTED else words
+    return {
+        "who": author_words(*who),
+        "did": audit_phrase(action),
+        "what": _shortened(what),
+        "by": _shortened(newer) if action in _REPLACED and newer and newer != what else "",
+        "at": moment_read(at),
+        "url": reverse("audit_event", args=[key]),
+        "of": agent if agent and action.startswith(("proposal.", "identity.")) else "",
+    }
 
 
 def _news(sight: Sight, since: datetime, author: str) -> QuerySet[Any, Any]:

@@ -30,7 +30,6 @@ from nousweb.console.home.attention import (
     NEWS,
     Failure,
     NewsGroup,
-    WaitingItem,
     broken_expectations,
     changes_since,
     expectation_failures,
@@ -52,6 +51,7 @@ from nousweb.console.home.system_health import (
     log_check,
     worker_check,
 )
+from nousweb.console.inbox.filter import InboxRow
 from nousweb.console.templatetags.console import clock_or_day
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
@@ -261,9 +261,9 @@ def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> 
     return (
         for_visible_agents(runs, sight)
         .order_by("-created_at", "-id")
-        .annotate(slug=F("agent__slug"), name=F("agent__name"), question=Left("input", INPUT_READ))
+        .annotate(slug=F("agent__slug"), question=Left("input", INPUT_READ))
         .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
-        .values_list("id", "slug", "name", "question", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
+        .values_list("id", "slug", "question", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
     )
 
 
@@ -271,28 +271,17 @@ FAILED = board_query(_failed, "now", "day", "fortnight")
 """The latest of 14 days, each with the number of all that lacked a section in the last one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedPrompt:
-    """A prompt whose task failed, as was reported, or that lacked a section (`why`: how it failed else)."""
-
-    question: str
-    agent: str
-    why: str
-    at: datetime
-    url: str
-
-
-def failed_prompts(rows: Rows) -> list[FailedPrompt]:
-    """Those of the rows of FAILED."""
+def failed_prompts(rows: Rows) -> list[dict[str, Any]]:
+    """Those of the rows of FAILED: prompts whose task failed, as was reported, or that lacked a section (`why`: how it
+    failed else)."""
     return [
-        FailedPrompt(
-            question,
-            name,
-            "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
-            moment_read(at),
-            reverse("agent_context_run", args=[slug, key]),
-        )
-        for key, slug, name, question, outcome, at, _ in rows
+        {
+            "question": question,
+            "why": "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
+            "at": moment_read(at),
+            "url": reverse("agent_context_run", args=[slug, key]),
+        }
+        for key, slug, question, outcome, at, _ in rows
     ]
 
 
@@ -304,15 +293,6 @@ SEEN = (VIEW_AGENT, VIEW_AUDIT, VIEW_RUN, VIEW_INDEX, VIEW_JOB, VIEW_EXPECTATION
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
-    """What is not as it should be, in a few words; `kind` is of its badge; `url` is where it is told in full."""
-
-    words: str
-    kind: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class Dashboard:
     """The contents of the home page; empty for parts that the principal may not see."""
 
@@ -320,13 +300,13 @@ class Dashboard:
     decides: bool
     has_role: bool
     sees_all: bool
-    items: list[WaitingItem] = field(default_factory=list)
+    items: list[InboxRow] = field(default_factory=list)
     waiting: int = 0
     failures: list[Failure] = field(default_factory=list)
     checks: list[HealthCheck] = field(default_factory=list)
     news: list[NewsGroup] | None = None
     prompts: RecentPrompts | None = None
-    failed_prompts: list[FailedPrompt] = field(default_factory=list)
+    failed_prompts: list[dict[str, Any]] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     is_new: bool = False
     """Whether there are neither memories nor prompts yet; then `first` is the agent to go on with, if there is one."""
@@ -356,14 +336,11 @@ class Dashboard:
         return self.sees_all and not self.waiting and not self.failures and all(check.is_fine for check in self.checks)
 
     @property
-    def alerts(self) -> list[Alert]:
-        """What failed, and each check that found trouble, with the pages that tell of them."""
-        failed = [Alert(capfirst(failure.brief), "block", failure.url) for failure in self.failures]
-        return failed + [
-            Alert(capfirst(check.brief), check.kind, check.url or "#checks")
-            for check in self.checks_sorted
-            if check.kind in ("warn", "block")
-        ]
+    def alerts(self) -> list[dict[str, str]]:
+        """What failed, and each check that found trouble, in a few words, with the pages (url) that tell of them."""
+        found = [(failure.brief, "block", failure.url) for failure in self.failures]
+        found += [(one.brief, one.kind, one.url or "#checks") for one in self.checks_sorted if one in self.troubles]
+        return [{"words": capfirst(words), "kind": kind, "url": url} for words, kind, url in found]
 
     @property
     def state(self) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
-from django.db.models import Case, CharField, Count, DateTimeField, F, Max, Model, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, DateTimeField, F, Max, Q, QuerySet, Value, When
 from django.http import QueryDict
 
 from context.feedback.health_score import snapshot_put, snapshots_of
@@ -17,7 +18,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Censor, Fact
-from nousweb.console.common import TYPE_PAGES, Segment, State, stacked_bar
+from nousweb.console.common import TYPE_PAGES, Segment, stacked_bar
 from nousweb.console.home.context_calls import DEFAULT_CHART, Calls, context_calls
 from nousweb.console.home.context_calls import NAME as BY_DAY
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, STAND_IN_END, Period, Trend
@@ -27,37 +28,28 @@ from nousweb.lib.prepared_statements import CachedQuery
 WHOLE = 100.0
 
 
-@dataclass(frozen=True, slots=True)
-class CountedType:
-    """A type that is counted: its table, the column of its recorded time, its states and the page that lists it."""
-
-    key: str
-    label: str
-    model: type[Model]
-    recorded: str
-    permission: str
-    page: str
-    states: tuple[State, ...]
-
-
-COUNTED_TYPES = (
-    *(
-        CountedType(key, one.label, one.model, one.recorded, one.permission, one.list_page, one.states)
-        for key, one in TYPE_PAGES.items()
-    ),
-    CountedType("censor", "Censors", Censor, "created_at", "memory.view_censor", "agent_censors", (
+CENSORS = SimpleNamespace(
+    key="censor",
+    label="Censors",
+    model=Censor,
+    recorded="created_at",
+    permission="memory.view_censor",
+    list_page="agent_censors",
+    states=(
         ("off", "seg-8", Q(active=False)),
         ("warn", "seg-3", Q(severity="warn")),
         ("block", "seg-6", Q()),
-    )),
-)  # fmt: skip
+    ),
+)
+"""What TypePages say of a type of memory, which censors are not."""
+COUNTED_TYPES: tuple[Any, ...] = (*TYPE_PAGES.values(), CENSORS)
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthSeries:
     """Numbers of one type of memory: by state, and added in each hour or day of the period."""
 
-    counted_type: CountedType
+    counted_type: Any
     total: int
     states: list[Segment]
     new: Trend
@@ -89,9 +81,7 @@ def memory_growth(
     return rows, snapshot.at if snapshot else None
 
 
-def growth_count(
-    types: Sequence[CountedType], personas: tuple[str, ...], agent: Agent | None, period: Period
-) -> GrowthCounts:
+def growth_count(types: Sequence[Any], personas: tuple[str, ...], agent: Agent | None, period: Period) -> GrowthCounts:
     """Count by state and by hour or day. One query."""
     totals: dict[tuple[str, str], int] = {}
     added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
@@ -117,7 +107,7 @@ def _counted_rows(
 ) -> QuerySet[Any, Any]:
     keys, personas, of_agent = shape
 
-    def rows(one: CountedType) -> QuerySet[Any]:
+    def rows(one: Any) -> QuerySet[Any]:
         found = one.model._default_manager.filter(persona__in=personas).order_by()
         return found.filter(agent=agent) if of_agent else found
 
@@ -155,7 +145,7 @@ def _read(snapshot: FigureSnapshot) -> GrowthCounts:
     return totals, added
 
 
-def _by_state(found: QuerySet[Any], one: CountedType) -> QuerySet[Any]:
+def _by_state(found: QuerySet[Any], one: Any) -> QuerySet[Any]:
     *conditions, (last, _, _) = one.states
     state = Case(
         *(When(condition, then=Value(name)) for name, _, condition in conditions),
@@ -163,14 +153,14 @@ def _by_state(found: QuerySet[Any], one: CountedType) -> QuerySet[Any]:
         output_field=CharField(),
     )
     nothing = Value(None, output_field=DateTimeField())
-    counted = found.annotate(what=Value(one.key), state=state).values("what", "state").annotate(n=Count("*"))
+    counted = found.annotate(what=Value(str(one.key)), state=state).values("what", "state").annotate(n=Count("*"))
     return counted.annotate(at=nothing).values("what", "state", "at", "n")
 
 
-def _by_bucket(found: QuerySet[Any], one: CountedType, period: Period) -> QuerySet[Any]:
+def _by_bucket(found: QuerySet[Any], one: Any, period: Period) -> QuerySet[Any]:
     recent = found.filter(period.within_both(one.recorded))
     return (
-        recent.annotate(what=Value(one.key), state=Value(""), at=period.bucket(one.recorded))
+        recent.annotate(what=Value(str(one.key)), state=Value(""), at=period.bucket(one.recorded))
         .values("what", "state", "at")
         .annotate(n=Count("*"))
         .values("what", "state", "at", "n")
@@ -178,7 +168,7 @@ def _by_bucket(found: QuerySet[Any], one: CountedType, period: Period) -> QueryS
 
 
 def _growth(
-    one: CountedType, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
+    one: Any, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
 ) -> GrowthSeries:
     counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
     series = [int(value) for value in period.spread(added)]

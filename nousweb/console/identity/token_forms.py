@@ -124,9 +124,8 @@ class ConsentForm(RightsForm):
     def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         agents = agent_choices(by)
-        choices = agents if len(agents) == 1 else [("", "Choose an agent"), *agents]
         self.fields["agent"] = forms.ChoiceField(
-            choices=choices,
+            choices=agents if len(agents) == 1 else [("", "Choose an agent"), *agents],
             help_text="The agent whose memory the client can access. It gets no access to other agents.",
         )
         self.order_fields(self.field_order)

@@ -142,10 +142,6 @@ def _line(entry: InboxEntry, item: ProposalItem | MemoryReview) -> dict[str, Any
     return line | {"reviewer_name": item.resolver_name, "decided_at": item.resolved_at}
 
 
-def _is_undoable(item: ProposalItem | MemoryReview) -> bool:
-    return item.undoable if isinstance(item, ProposalItem) else item.status == MemoryReview.Status.RESOLVED
-
-
 def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) -> list[InboxRow]:
     """The rows of these entries for `by`, in their order, with what people did with them."""
     items = items_of(entries)
@@ -166,7 +162,8 @@ def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) 
         snoozes = {snooze.item_id: snooze for snooze in mine}
     for row, (_, item) in zip(rows, items, strict=True):
         key = row.entry.id
-        row.may_undo = part.is_decided and by.may(DECIDE_RIGHTS[row.entry.type]) and _is_undoable(item)
+        undoable = item.undoable if isinstance(item, ProposalItem) else item.status == MemoryReview.Status.RESOLVED
+        row.may_undo = part.is_decided and by.may(DECIDE_RIGHTS[row.entry.type]) and undoable
         row.assignee, row.comments, row.snooze = people.get(key, ""), comments[key], snoozes.get(key)
         row.placed(part, by)
     return rows

@@ -183,11 +183,6 @@ class ProposalItem:
         return warnings_of(self.wished)
 
     @property
-    def warning_words(self) -> list[str]:
-        """Each sort of warning once, for a row of the queue."""
-        return list(dict.fromkeys(WARNING_WORDS[warning.code] for warning in self.warnings))
-
-    @property
     def in_prompt(self) -> str:
         """The text as prompts will include it, if that differs: with headings moved or escaped."""
         heading = f"### {self.proposal.get_section_display()}\n"
@@ -240,7 +235,8 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         title = "Prompts would leave out a part of the identity: see its page"
         badges.append({"kind": "warn", "text": text, "title": title})
     check = "Check carefully: the proposal's page shows where"
-    badges += [{"kind": "warn", "text": word, "title": check} for word in item.warning_words]
+    words = dict.fromkeys(WARNING_WORDS[warning.code] for warning in item.warnings)
+    badges += [{"kind": "warn", "text": word, "title": check} for word in words]
     times = [("proposed", proposal.created_at)]
     if item.is_pending:
         times.append(("expires", proposal.expires_at))

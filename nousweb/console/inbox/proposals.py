@@ -11,9 +11,8 @@ from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from identity.services.versions import StaleBase, is_self_approval
 from nousweb.console.common import FORM, POST, layout_of, page, uuids_of
-from nousweb.console.inbox.decisions import proposal_decide, undo_offer, version_of
+from nousweb.console.inbox.decisions import item_panel, proposal_decide, undo_offer, version_of
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_shortfalls, with_texts
 from nousweb.console.inbox.query import PROPOSAL
 from nousweb.lib.errors import Conflict, DomainError, Invalid

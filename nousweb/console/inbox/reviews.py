@@ -28,11 +28,10 @@ from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from nousweb.console.common import FORM, page
 from nousweb.console.common.provenance import source_run
 from nousweb.console.common.subject_comparison import Comparison, subjects_compare
-from nousweb.console.inbox.decisions import undo_offer
+from nousweb.console.inbox.decisions import item_panel, undo_offer
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.item_titles import review_title
 from nousweb.console.inbox.items import KIND_BADGES
-from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.query import REVIEW
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.textdiff import diff_texts

@@ -1,48 +1,69 @@
-"""The inbox: the list of items, actions on several at once, saved filters and notifications."""
+"""The inbox: the list of items, actions on several at once, saved filters, notifications, and what was decided about
+facts without people."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import quote
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
 
+from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.db.models import F, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from identity.models import ChangeProposal, Notification, SavedFilter
+from identity.models import Agent, ChangeProposal, Notification, Persona, SavedFilter
 from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES, VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import notifications_read, person_of, reviewers
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
-from memory.models import MemoryReview
+from memory.models import FactChange, MemoryReview
+from memory.policy.consent import AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
+from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
+from memory.services.reviews.states import review_ask
+from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common import (
     FORM,
     MAX_SELECTED,
     POST,
     act,
+    attempt_each,
+    author_words,
     export_format,
     key_rows,
     list_export,
     page,
+    page_of,
     request_page,
     tell_each,
     uuids_of,
 )
-from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decided_today, rival_choose, undo_offer
+from nousweb.console.inbox.decisions import (
+    CHANGES,
+    DECIDE_MANY,
+    SNOOZE_CHOICES,
+    batch_undo,
+    decided_today,
+    inbox_item,
+    rival_choose,
+    undo_offer,
+)
 from nousweb.console.inbox.filter import STATUSES, InboxFilter, InboxForm, InboxRow, inbox_tabs
-from nousweb.console.inbox.item_titles import review_title
+from nousweb.console.inbox.item_titles import ItemTitle, review_title
 from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, items_of, reviews_of
-from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
 from nousweb.console.inbox.proposal_items import proposals_of
 from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
 from nousweb.console.inbox.reviews import BULK_BUTTONS
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 from nousweb.lib.keyset_page import cursor_decode, cursor_encode
+from nousweb.lib.permission_holder import for_visible_agents
 
 ROWS = 25
 """On a page: each is read with its whole change."""
@@ -300,3 +321,149 @@ def inbox_filter_save(request: HttpRequest, by: Principal) -> HttpResponse:
 def inbox_filter_delete(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Remove a filter of one's own."""
     return act(request, lambda: saved_filter_delete(key=pk, by=by), "inbox", "The filter was removed.")
+
+
+VIEW_CHANGE = "memory.view_factchange"
+CHANGE = "factchange"
+SUPERSEDED, CONFIRMED = "superseded", "confirmed"
+DECISIONS = {
+    SUPERSEDED: "Replaced by a newer fact",
+    CONFIRMED: "Confirmed in other words",
+}
+ASKED_AGAIN: Mapping[str, str] = {
+    AutomaticDecision.SUPERSEDED: "newer facts",
+    AutomaticDecision.CONFIRMED: "facts in other words",
+    AutomaticDecision.UNDECIDED: "facts over the attention budget",
+}
+
+Key = tuple[str, int]
+"""A decision and the key of its change of a fact."""
+
+
+class DecisionForm(forms.Form):
+    """The filter of the page, in its address."""
+
+    agent = forms.ChoiceField(required=False)
+    decision = forms.ChoiceField(choices=[("", "Any decision"), *DECISIONS.items()], required=False)
+
+    def __init__(self, query: QueryDict, agents: Sequence[Agent]) -> None:
+        super().__init__(query)
+        choices = [("", "Any agent"), *((agent.slug, agent.name) for agent in agents)]
+        self.fields["agent"].choices = choices  # type: ignore[attr-defined]
+
+
+def decision_keys(by: Principal, agent: str, decision: str) -> list[Key]:
+    """The decisions about facts of an agent, or all, that were such, or any, the latest first."""
+    changes: list[tuple[datetime, str, int]] = []
+    for action in DECISIONS:
+        if decision in ("", action) and by.may(VIEW_CHANGE):
+            rows = automatic_changes(by, action)
+            rows = rows.filter(agent__in=Agent.objects.filter(slug=agent)) if agent else rows
+            changes += [(at, action, key) for at, key in rows.values_list("at", "pk")[:QUEUE_LIMIT]]
+    return [(action, key) for _, action, key in sorted(changes, reverse=True)][:QUEUE_LIMIT]
+
+
+def automatic_changes(by: Principal, action: str) -> QuerySet[FactChange]:
+    """The changes of this kind that no person made and that still stand, as far as `by` may see them."""
+    rows = for_visible_agents(FactChange.objects.all(), by).exclude(author_kind="person")
+    if not by.may(VIEW_SUBCONSCIOUS):
+        rows = rows.filter(fact__persona=Persona.ACTOR)
+    if action == SUPERSEDED:
+        rows = rows.filter(action=action, fact__active=False, fact__superseded_by=F("other"))
+    else:
+        rows = rows.filter(action=CONFIRMED, score__isnull=False)
+    return rows.order_by("-at", "-pk")
+
+
+def decision_rows(keys: Sequence[Key], by: Principal) -> list[InboxRow]:
+    """The rows of these decisions, in their order. One query, whatever their number."""
+    numbers = [key for _, key in keys]
+    related = ("agent", "fact__agent", "other__agent")
+    changes = FactChange.objects.filter(pk__in=numbers).select_related(*related).in_bulk() if numbers else {}
+    rows = []
+    for decision, key in keys:
+        if key not in changes:
+            continue
+        row = _of_change(decision, changes[key])
+        row.outcome = DECISIONS[decision]
+        row.is_open, row.may_decide = False, decision != CONFIRMED and by.may(DECIDE_RIGHTS[REVIEW])
+        rows.append(row)
+    return rows
+
+
+def _of_change(decision: str, change: FactChange) -> InboxRow:
+    """The row of a decision: its title is the newest fact, and the other one is listed."""
+    fact, other = change.fact, change.other
+    newest = other if decision == SUPERSEDED and other else fact
+    suffix = "?persona=subconscious" if fact.persona == Persona.SUBCONSCIOUS else ""
+    key: Any = change.pk
+    author = f"by {author_words(change)}"
+    return InboxRow(
+        entry=InboxEntry(key, CHANGE, 0, 0, "", change.at),
+        title=ItemTitle.plain(newest.content),
+        agent=change.agent.name,
+        url=newest.get_absolute_url() + suffix,
+        facts=[fact] if fact.content != newest.content else [],
+        meta=list(filter(None, [f"about {fact.subject}" if fact.subject else "", author, change.reason[:120]])),
+        times=[("", change.at)],
+    )
+
+
+@page(VIEW_RIGHTS[REVIEW])
+def automatic_decisions(request: HttpRequest, by: Principal) -> HttpResponse:
+    """The decisions about facts that no person made."""
+    reviews, agents = visible_reviews(by), list(Agent.objects.visible_to(by).order_by("slug")[:200])
+    form = DecisionForm(request.GET, agents)
+    form.full_clean()
+    # An agent that is not there has no decisions.
+    about, decision = request.GET.get("agent", "").replace("\x00", "")[:50], form.cleaned_data.get("decision", "")
+    page = page_of(request, decision_keys(by, about, decision))
+    return render(
+        request,
+        "inbox/automatic_decisions.html",
+        {
+            "tabs": inbox_tabs(by, None),
+            "query": urlencode({**({"agent": about} if about else {}), **({"decision": decision} if decision else {})}),
+            "page": page,
+            "rows": decision_rows(list(page), by),
+            "form": form,
+            "may_review": by.may(DECIDE_RIGHTS[REVIEW]),
+            "errors": decision_errors(reviews.filter(agent__slug=about) if about else reviews),
+            "asked_again": [
+                (agent, ASKED_AGAIN[decision])
+                for agent in agents
+                if about in ("", agent.slug)
+                for decision in Autonomy.of_config(agent.config).asking
+            ],
+        },
+    )
+
+
+@page(DECIDE_RIGHTS[REVIEW], methods=POST)
+def automatic_decisions_undo(request: HttpRequest, by: Principal) -> HttpResponse:
+    """Ask about the selected reviews that are held back, and restore the selected replaced facts; each that refuses is
+    named and stops none of the others."""
+    reviews, changes = _decisions_selected(by, request.POST.getlist("selected")[:MAX_SELECTED])
+    asked, unasked = attempt_each(reviews, lambda review: review_ask(review=review, by=by))
+    restored, kept = attempt_each(
+        changes, lambda change: supersession_undo(fact=change.fact, by=by), lambda change: f"“{change.fact}”"
+    )
+    said = [f"{len(asked)} review{' is' if len(asked) == 1 else 's are'} pending now."] if asked else []
+    if restored:
+        said.append(f"{len(restored)} older fact{' was' if len(restored) == 1 else 's were'} restored.")
+    tell_each(request, said, unasked + kept, undoing=True)
+    if reviews and not changes:
+        return redirect(InboxFilter(view="reviews").url())
+    return redirect(f"{reverse('automatic_decisions')}?{request.GET.urlencode()}".rstrip("?"))
+
+
+def _decisions_selected(by: Principal, values: Sequence[str]) -> tuple[list[MemoryReview], list[FactChange]]:
+    """The reviews and supersessions that the values of the form name, as far as `by` may see them."""
+    named: dict[str, list[str]] = {REVIEW: [], CHANGE: []}
+    for value in values:
+        what, _, key = value.partition(":")
+        named.get(what, []).append(key)
+    numbers = [int(key) for key in named[CHANGE] if key.isascii() and key.isdigit() and len(key) < 19]
+    reviews = visible_reviews(by).filter(pk__in=uuids_of(named[REVIEW])).select_related("agent", "new")
+    changes = automatic_changes(by, SUPERSEDED).filter(pk__in=numbers).select_related("fact__agent")
+    return list(reviews), list(changes) if numbers else []

@@ -5,7 +5,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from nousweb.access.provider_login import PROVIDER_ID, provider_callback, provider_login
-from nousweb.console.people import log_in, second_factor, views
+from nousweb.console.people import log_in, views
 
 urlpatterns = [
     path("login/", log_in.LogIn.as_view(), name="login"),
@@ -27,19 +27,19 @@ urlpatterns = [
     path("people/<int:pk>/sign-out/", views.person_change, {"change": "sign_out"}, name="person_sign_out"),
     path(
         "people/<int:pk>/second-factor/reset/",
-        second_factor.person_second_factor_reset,
+        log_in.person_second_factor_reset,
         name="person_second_factor_reset",
     ),
-    path("people/second-factor/", second_factor.second_factor_requirements, name="second_factor_requirements"),
+    path("people/second-factor/", log_in.second_factor_requirements, name="second_factor_requirements"),
     path("people/invitations/<uuid:pk>/revoke/", views.invitation_take_back, name="invitation_revoke"),
     path("invitation/<str:secret>/", views.invitation, name="invitation"),
     path("account/", views.account, name="account"),
-    path("account/name/", views.account_name, name="account_name"),
-    path("account/mail/", views.account_mail, name="account_mail"),
+    path("account/name/", views.account_change, {"change": "name"}, name="account_name"),
+    path("account/mail/", views.account_change, {"change": "mail"}, name="account_mail"),
     path("account/sign-out-elsewhere/", views.account_sessions_end, name="account_sessions_end"),
     path("account/provider/", views.account_provider, name="account_provider"),
     path("account/confirm/", log_in.account_confirm, name="account_confirm"),
-    path("account/second-factor/", second_factor.second_factor, name="second_factor"),
-    path("account/second-factor/remove/", second_factor.second_factor_take_off, name="second_factor_remove"),
-    path("account/second-factor/codes/", second_factor.recovery_codes_new, name="recovery_codes_renew"),
+    path("account/second-factor/", log_in.second_factor, name="second_factor"),
+    path("account/second-factor/remove/", log_in.second_factor_take_off, name="second_factor_remove"),
+    path("account/second-factor/codes/", log_in.recovery_codes_new, name="recovery_codes_renew"),
 ]

@@ -24,6 +24,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from identity.models import Agent, ApiToken, AuthorFields, Invitation, MailPreference
 from identity.principal import Principal
 from identity.services.accounts import provider_linked
+from identity.services.audit import person_of
 from identity.services.people import (
     invitation_accept,
     invitation_create,
@@ -110,8 +111,9 @@ def _second_factor_told(person: Any) -> Any:
         return format_html("{} {}", state, goto("Set up", "second_factor"))
     if person.needs_second_factor:
         return _two_lines(state, "Required at the next page that they open")
-    title = f"Require one of the role {role}"
-    return format_html("{} {}", state, goto("Require", LOG_IN_RULES, query=f"?role={role}", title=title))
+    return format_html(
+        "{} {}", state, goto("Require", LOG_IN_RULES, query=f"?role={role}", title=f"Require one of the role {role}")
+    )
 
 
 def _access_told(person: Any) -> Any:
@@ -299,8 +301,7 @@ def person_change(request: HttpRequest, by: Principal, pk: int, change: str) -> 
 @require_http_methods(["GET", "HEAD", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
     """One's own account: the password, and where one is signed in. A POST changes the password."""
-    user = request.user
-    assert isinstance(user, User)  # noqa: S101
+    user = person_of(principal_of(request))
     form = OwnPasswordForm(request, user, _posted(request))
     if request.method == "POST" and form.is_valid():
         person_password_set(person=user, password=form.cleaned_data["new_password1"], by=principal_of(request))
@@ -329,36 +330,31 @@ def account(request: HttpRequest) -> HttpResponse:
     return render(request, "people/account.html", context, status=422 if form.errors else 200)
 
 
-@page(methods=POST)
-def account_name(request: HttpRequest, by: Principal) -> HttpResponse:
-    """Set one's own full name."""
-    form = NameForm(request.POST)
-
-    def choose() -> None:
-        _valid(form)
-        person_name_set(**form.cleaned_data, by=by)
-
-    return act(request, choose, "account", "Your name was saved.")
+ACCOUNT: dict[str, tuple[type[Form], Callable[..., object], str]] = {
+    "name": (NameForm, person_name_set, "Your name was saved."),
+    "mail": (MailForm, mail_preference_set, "Your e-mail preferences were saved."),
+}
 
 
 @page(methods=POST)
-def account_mail(request: HttpRequest, by: Principal) -> HttpResponse:
-    """Choose what comes by e-mail, and where to."""
-    form = MailForm(request.POST)
+def account_change(request: HttpRequest, by: Principal, change: str) -> HttpResponse:
+    """Set one's own full name, or choose what comes by e-mail, and where to."""
+    kind, service, done = ACCOUNT[change]
+    form = kind(request.POST)
 
     def choose() -> None:
-        _valid(form)
-        mail_preference_set(**form.cleaned_data, by=by)
+        # Its page shows no errors beside the fields.
+        if not form.is_valid():
+            raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
+        service(**form.cleaned_data, by=by)
 
-    return act(request, choose, "account", "Your e-mail preferences were saved.")
+    return act(request, choose, "account", done)
 
 
 @page(methods=POST)
 def account_sessions_end(request: HttpRequest, by: Principal) -> HttpResponse:
     """Sign out everywhere but here."""
-    user = request.user
-    assert isinstance(user, User)  # noqa: S101
-    ended = sessions_end(person=user, by=by, except_key=request.session.session_key or "")
+    ended = sessions_end(person=person_of(by), by=by, except_key=request.session.session_key or "")
     messages.success(request, f"{ended} other session{'s' if ended != 1 else ''} ended.")
     return redirect("account")
 
@@ -411,12 +407,6 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     # To this server alone: without any, a browser sends the form from the origin "null", which is refused.
     response["Referrer-Policy"] = "same-origin"
     return response
-
-
-def _valid(form: Form) -> None:
-    """Raise Invalid with what is wrong in a form whose page shows no errors beside the fields."""
-    if not form.is_valid():
-        raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
 
 
 def _posted(request: HttpRequest) -> Any:

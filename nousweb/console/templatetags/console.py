@@ -4,7 +4,6 @@ import datetime as dt_module
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from django import template
@@ -19,7 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from context.engine.analysis.frames import FRAMES
 from identity.policy.changes import audit_phrase
-from memory.models import Event, Fact
+from memory.models import Fact
 from nousweb.console.common import SHORTCUTS, Title, author_words, section_label
 from nousweb.lib.word_overlap import share_within, words_of
 
@@ -29,18 +28,9 @@ MAX_CHARACTERS_READ = 20_000
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceQuote:
-    """A quote of an event: the sentence that shares most words with the fact, and its surroundings."""
-
-    event: Event
-    before: str
-    said: str
-    after: str
-
-
-def source_quote(fact: Fact | None) -> SourceQuote | None:
-    """The quote of a fact's source event; None for a fact without one, or if no word is shared."""
+def source_quote(fact: Fact | None) -> dict[str, str] | None:
+    """The quote of a fact's source event: the sentence that shares most words with the fact (`said`), and what is
+    `before` and `after` it; None for a fact without one, or if no word is shared."""
     event = fact.source_event if fact else None
     if fact is None or event is None:
         return None
@@ -50,8 +40,11 @@ def source_quote(fact: Fact | None) -> SourceQuote | None:
     if best is None or not words & words_of(best.group()):
         return None
     start, end = max(best.start() - AROUND, 0), best.end() + AROUND
-    before = ("…" if start else "") + text[start : best.start()]
-    return SourceQuote(event, before, best.group(), text[best.end() : end] + ("…" if end < len(event.content) else ""))
+    return {
+        "before": ("…" if start else "") + text[start : best.start()],
+        "said": best.group(),
+        "after": text[best.end() : end] + ("…" if end < len(event.content) else ""),
+    }
 
 
 register = template.Library()

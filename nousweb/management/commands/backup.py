@@ -1,5 +1,6 @@
 """Writes a backup of the database and the installation's secret into a new folder, while everything goes on."""
 
+import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
         # Create the secret now, if nothing has been signed yet, so that the backup includes it.
         str(settings.SECRET_KEY)
-        taken = backup_take(folder.absolute(), url=owner_url(), data_folder=Path(settings.DATA_DIR))
+        began = time.monotonic()
+        moment, rows, size = backup_take(folder.absolute(), url=owner_url(), data_folder=Path(settings.DATA_DIR))
         self.stdout.write(
-            f"Backup of {taken.moment:%Y-%m-%d %H:%M:%S %Z}: {taken.rows:,} rows,"
-            f" {taken.dump_bytes / 1024**2:.1f} MB, in {taken.seconds:.1f} s."
+            f"Backup of {moment:%Y-%m-%d %H:%M:%S %Z}: {rows:,} rows,"
+            f" {size / 1024**2:.1f} MB, in {time.monotonic() - began:.1f} s."
         )
         if not (folder / "secret_key").exists():
             self.stdout.write("The secret is not in it: it is kept in NOUS_SECRET_KEY, so keep that.")

@@ -76,11 +76,13 @@ class Command(BaseCommand):
         self._guard = disk_guard(settings.DISK_FREE_MB * MEBIBYTE // 2)
         supervisor = Supervisor(_children(), self._warn, self._tend_database)
         probe = f"http://{_bracketed(_reachable(settings.HOST))}:{settings.PORT}/readyz"
+        # A host name that ALLOWED_HOSTS accepts.
+        own_name = next((name.lstrip(".") for name in settings.ALLOWED_HOSTS if name != "*"), "localhost")
         if settings.DATABASE_OWNER is not None:
             repeat(indexes_keep, name="index-keeper", pause=lambda: INDEXES_EVERY)
         try:
             supervisor.run(
-                ready=lambda: answers(probe, _own_name()),
+                ready=lambda: answers(probe, own_name),
                 on_ready=lambda: self._announce(demo),
             )
         finally:
@@ -207,8 +209,3 @@ def _reachable(host: str) -> str:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _own_name() -> str:
-    """A host name that ALLOWED_HOSTS accepts."""
-    return next((name.lstrip(".") for name in settings.ALLOWED_HOSTS if name != "*"), "localhost")

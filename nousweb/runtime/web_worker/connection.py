@@ -156,10 +156,6 @@ class Head:
     """The last address of X-Forwarded-For: the one that the nearest proxy has written."""
     closes: bool
 
-    @property
-    def is_health(self) -> bool:
-        return HEALTH.match(self.text) is not None
-
 
 def head_of(received: bytearray, limits: Limits, max_body_bytes: int) -> Head | None:
     """The head at the beginning of `received`, or None while it is incomplete. Raises RequestRejected."""

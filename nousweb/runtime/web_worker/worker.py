@@ -24,6 +24,7 @@ from nousweb.lib.recorded_metrics import observe_request
 from nousweb.lib.shutdown import stopping
 from nousweb.runtime.web_worker.admission import Admission, WarmThreadPool
 from nousweb.runtime.web_worker.connection import (
+    HEALTH,
     Connection,
     Head,
     Limits,
@@ -218,7 +219,7 @@ class BufferingThreadWorker(ThreadWorker):
     def _arrived(self, connection: Connection) -> None:
         head = connection.request
         connection.state = State.QUEUED
-        if head.is_health:
+        if HEALTH.match(head.text):
             self._answer_health(connection, head)
             return
         address = network_of((self.limits.trust_proxy and head.forwarded) or connection.address)

@@ -21,9 +21,9 @@ from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
 from nousweb.console.home import system_health
 from nousweb.console.home.dashboard import Dashboard, dashboard
-from nousweb.console.home.last_visit import BREAK
 from nousweb.console.home.period import Trend
 from nousweb.console.home.system_health import ERROR_CHARACTERS, HealthCheck
+from nousweb.console.home.views import BREAK
 from nousweb.lib import clock
 from tests.cluster import CITUS_URL
 from tests.console.home.moments import DAY, HOUR, NOON, ago, noon
@@ -80,7 +80,7 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     with clock.at(ago(days=1)):
         identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
     shown = board(bob)
-    assert [(str(item.title), item.kind, item.agent, item.risk, item.at) for item in shown.items] == [
+    assert [(str(item.title), item.kind, item.agent, item.risk, item.when[1]) for item in shown.items] == [
         ("Adds “Truth first. Never promise a date.” and 1 more line", "Values", "Ada", "high", ago(days=3)),
         ("Adds “Tea.”", "Preferences", "Ada", "low", ago(days=1)),
     ]
@@ -167,7 +167,7 @@ def test_a_failing_expectation_is_told_by_its_question(ada: Agent, bob: User, re
     shown = dashboard(Principal.of_user(bob), clock.now() - HOUR)
     assert [failure.title for failure in shown.failures] == ["The expectation of Ada for “Which database?” fails"]
     assert shown.failures[0].url == one.get_absolute_url()
-    assert [(group.title, group.lines[0].what) for group in shown.news or []] == [
+    assert [(group["title"], group["lines"][0]["what"]) for group in shown.news or []] == [
         ("Expectations that began to fail", "Which database?")
     ]
     assert dashboard(Principal.of_user(bob), clock.now() + HOUR).news == []
@@ -185,7 +185,7 @@ def test_items_are_listed_by_risk_and_then_by_age(ada: Agent, bruno: Agent, syst
     with clock.at(ago(days=2)):
         identity_propose(agent=bruno, section="values", content="Truth first.", by=system)
     ask(ada, "contradiction", ago(days=3), new=tea)
-    assert [(item.risk, item.at) for item in board(bob).items] == [
+    assert [(item.risk, item.when[1]) for item in board(bob).items] == [
         ("high", ago(days=2)), ("medium", ago(days=3)), ("low", ago(days=5))
     ]  # fmt: skip
 
@@ -208,19 +208,23 @@ def test_changes_of_others_are_told_by_what_they_are_about(
         older = fact_learn(agent=ada, content="Drinks tea.", by=actor).fact
         newer = fact_learn(agent=ada, content="Drinks water.", exclude=[older.pk], by=actor).fact
         fact_supersede(old=older, new=newer, by=actor)
-    told = {group.title: [(line.did, line.what, line.by) for line in group.lines] for group in board(bob).news or []}
+    told = {
+        group["title"]: [(line["did"], line["what"], line["by"]) for line in group["lines"]]
+        for group in board(bob).news or []
+    }
     assert told == {
         "Identity": [("approved", "Values version 1", "")],
         "Facts changed by people": [("replaced the fact", "Lives in Oslo.", "Moved to Bergen.")],
         "Decided without people": [("replaced the fact", "Drinks tea.", "Drinks water.")],
         "Censors": [("added the censor", "rm -rf", "")],
     }
-    assert [group.title for group in board(bob, since=ago(days=1)).news or []] == ["Decided without people"]
+    assert [group["title"] for group in board(bob, since=ago(days=1)).news or []] == ["Decided without people"]
     # One's own changes are no news.
-    assert [group.title for group in board(charlie).news or []] == ["Decided without people"]
+    assert [group["title"] for group in board(charlie).news or []] == ["Decided without people"]
     client = browser(bob)
     for group in board(bob).news or []:
-        assert [client.get(url).status_code for url in (group.url, *(line.url for line in group.lines))] == [200, 200]
+        urls = [group["url"], *(line["url"] for line in group["lines"])]
+        assert [client.get(url).status_code for url in urls] == [200, 200]
 
 
 def test_many_changes_are_counted_and_the_latest_are_told(ada: Agent, system: Principal, bob: User) -> None:
@@ -228,7 +232,7 @@ def test_many_changes_are_counted_and_the_latest_are_told(ada: Agent, system: Pr
         with clock.at(ago(hours=5 - number)):
             censor_create(agent=ada, pattern=f"pattern {number}", severity="warn", by=system)
     (group,) = board(bob).news or []
-    assert ([line.what for line in group.lines], group.rest) == (["pattern 4", "pattern 3", "pattern 2"], "2")
+    assert ([line["what"] for line in group["lines"]], group["rest"]) == (["pattern 4", "pattern 3", "pattern 2"], "2")
 
 
 def test_changes_of_the_subconscious_need_the_permission(ada: Agent, bob: User, charlie: User) -> None:
@@ -237,7 +241,7 @@ def test_changes_of_the_subconscious_need_the_permission(ada: Agent, bob: User, 
         action="fact.supersede", object_type="fact", object_id="x", object_label="Seems tired.", at=ago(hours=1),
     )  # fmt: skip
     assert board(bob).news == []
-    assert [group.title for group in board(charlie).news or []] == ["Decided without people"]
+    assert [group["title"] for group in board(charlie).news or []] == ["Decided without people"]
 
 
 def test_a_visit_lasts_until_home_was_not_opened_for_half_an_hour(ada: Agent, bob: User) -> None:
@@ -336,11 +340,11 @@ def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, 
     run(ada, ago(days=3), input="Which queue?", outcome="failure")
     run(ada, ago(days=2), input="Which database?", failed_sections=[["episodes", "timeout"]])
     run(ada, ago(hours=1), input="A secret", outcome="failure", persona="subconscious")
-    assert [(one.question, one.why) for one in board(bob).failed_prompts] == [
+    assert [(one["question"], one["why"]) for one in board(bob).failed_prompts] == [
         ("Which database?", "Section missing"), ("Which queue?", "")
     ]  # fmt: skip
     assert len(board(charlie).failed_prompts) == 3
-    assert browser(bob).get(board(bob).failed_prompts[0].url).status_code == 200
+    assert browser(bob).get(board(bob).failed_prompts[0]["url"]).status_code == 200
 
 
 # Health
@@ -351,7 +355,7 @@ def test_all_is_well_only_when_it_is(
 ) -> None:
     def told(person: User) -> tuple[str, list[tuple[str, str]]]:
         shown = board(person)
-        return shown.state, [(alert.words, alert.kind) for alert in shown.alerts]
+        return shown.state, [(alert["words"], alert["kind"]) for alert in shown.alerts]
 
     run(ada, ago(days=1))
     assert told(charlie) == ("All is well", [])

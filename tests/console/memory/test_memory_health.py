@@ -77,12 +77,12 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     segments = person.get(PAGE).context["segments"]
     assert sum(segment.value for segment in segments) == pytest.approx(100)
     problems = person.get(PAGE).context["problems"]
-    assert all(person.get(one.url).status_code == 200 for one in problems)
+    assert all(person.get(one["url"]).status_code == 200 for one in problems)
     assert f"of {total} facts, " in " ".join(person.get(PAGE).content.decode().split())
-    (contested,) = [one for one in problems if one.finding.key == "contested"]
-    assert contested.formula == f"2 of {total} × 50"
-    assert f"Each regains {contested.points / 2:.1f} points." in person.get(PAGE).content.decode()
-    points = [one.points for one in problems]
+    (contested,) = [one for one in problems if one["finding"].key == "contested"]
+    assert contested["formula"] == f"2 of {total} × 50"
+    assert f"Each regains {contested['points'] / 2:.1f} points." in person.get(PAGE).content.decode()
+    points = [one["points"] for one in problems]
     assert points == sorted(points, reverse=True), "what costs most first"
     assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()
     page = person.get(f"{PAGE}contested/").content.decode()
@@ -136,7 +136,7 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     assert before == 75 > today == round(person.get(PAGE).context["health"].score)
     assert f"{today} today, {before - today} points lower than on" in trend["said"]
     assert [point.mark for point in shown[-2:]] == ["", "“Duplicates” began"], "where a kind of finding began"
-    since = {one.finding.key: one.since for one in person.get(PAGE).context["problems"]}
+    since = {one["finding"].key: one["since"] for one in person.get(PAGE).context["problems"]}
     yesterday = now - timedelta(days=1)
     assert since["duplicates"] == f"{now.day} {now:%b}"
     assert since["stale"] == f"before {yesterday.day} {yesterday:%b}", "which is the first day that was kept"

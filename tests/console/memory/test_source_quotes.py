@@ -10,7 +10,7 @@ TOLD = "Good morning! I moved my office to Lisbon last week. The coffee there is
 
 def quote(content: str, told: str = TOLD) -> tuple[str, str, str] | None:
     found = source_quote(Fact(content=content, source_event=Event(content=told)))
-    return (found.before, found.said, found.after) if found else None
+    return (found["before"], found["said"], found["after"]) if found else None
 
 
 def test_sentence_that_says_it_is_marked_where_it_stands() -> None:

@@ -88,11 +88,6 @@ RELATIONS: Mapping[Relation, str] = {
 }
 
 
-def recall_rows(slug: str, run: ContextRun) -> list[dict[str, Any]]:
-    """The recalls of a run in the order in which they were made."""
-    return [_row(slug, recall) for recall in run.recalls.all()]
-
-
 def _row(slug: str, recall: ContextRecall) -> dict[str, Any]:
     """One recall: its request, time and results; the note of a result is its score, or its relation to the expanded
     memory."""
@@ -102,7 +97,7 @@ def _row(slug: str, recall: ContextRecall) -> dict[str, Any]:
             "url": memory_item_url(slug, item["type"], item["id"]),
             "text": item["text"],
             "type": MEMORY_TYPES[item["type"]].name,
-            "note": _note(item),
+            "note": RELATIONS.get(item["relation"], "") if "relation" in item else f"{item['score']:.2f}",
         }
         for item in recall.items
     ]
@@ -113,10 +108,6 @@ def _row(slug: str, recall: ContextRecall) -> dict[str, Any]:
         "expands": expands,
         "items": items[1:] if expands else items,
     }
-
-
-def _note(item: Mapping[str, Any]) -> str:
-    return RELATIONS.get(item.get("relation", ""), "") if "relation" in item else f"{item['score']:.2f}"
 
 
 JOINED_CHARACTERS = 12
@@ -443,7 +434,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
                 "groups": memory_groups(memories, order, f"The answer refers to {sum(use.referenced for use in uses)}"),
-                "recalls": recall_rows(agent.slug, run),
+                "recalls": [_row(agent.slug, recall) for recall in run.recalls.all()],
                 "run": run,
                 "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             },

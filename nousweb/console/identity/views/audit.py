@@ -184,7 +184,7 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         row.verb, row.times = row.phrase, ""
         if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
             row.verb = _one_verb({each.phrase: each.action for each in row.every})
-            row.times = _times(len(row.every))
+            row.times = "twice" if len(row.every) == 2 else f"{len(row.every)} times"
         for each in row.every:
             who = author_words(each) if len(people) > 1 else ""
             each.told = f"{who} {each.phrase}".strip()
@@ -215,10 +215,6 @@ def _one_verb(told: Mapping[str, str]) -> str:
     kinds = {KIND_OF_ACTION.get(action, "").rpartition(".")[2] for action in actions}
     verb = "changed" if kinds <= CHANGING else "used" if "used" in kinds else "worked with"
     return " ".join([verb, *phrases[0][len(phrases[0]) - shared :]])
-
-
-def _times(number: int) -> str:
-    return "twice" if number == 2 else f"{number} times"
 
 
 def _tell_edits(rows: Sequence[Any], by: Principal) -> None:

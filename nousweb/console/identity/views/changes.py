@@ -101,14 +101,14 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     for persona in streams:
         stream_publish(agent.pk, persona)
     before = _places(request.GET.get("after", ""))
-    found = changes_latest(agent=agent, streams=streams, kinds=kinds, before=before, limit=PAGE_SIZE)
-    links = change_links(agent, found.changes, streams)
+    found, following = changes_latest(agent=agent, streams=streams, kinds=kinds, before=before, limit=PAGE_SIZE)
+    links = change_links(agent, found, streams)
     rows = [
         (change, kind_title(change.kind), links[change.pk], change_details(change.kind, change.details))
-        for change in found.changes
+        for change in found
     ]
     is_filtered = bool(filters.get("kind") or filters.get("persona"))
-    page = KeysetPage(list(found.changes), "", _cursor(found.before))
+    page = KeysetPage(list(found), "", _cursor(following))
     context = {
         **LIST.context(request, page, form, is_filtered),
         "agent": agent,

@@ -18,8 +18,6 @@ from identity.models import Agent, IdentityVersion
 from identity.policy.sections import SECTION_POLICY, Section
 from identity.principal import Principal
 from identity.selectors import (
-    AgentListRow,
-    VersionRow,
     agent_as_of,
     agent_get,
     agents_overview,
@@ -29,10 +27,10 @@ from identity.selectors import (
     section_states,
     section_tokens,
     version_get,
+    version_size,
 )
 from identity.services.agents import (
     SeedChange,
-    SeedResult,
     agent_create,
     agent_reinitiate,
     agent_update,
@@ -94,8 +92,16 @@ def agents(request: HttpRequest, by: Principal) -> HttpResponse:
     form = AgentSearchForm(request.GET)
     search = form.cleaned_data["q"] if form.is_valid() else ""
     page = page_of(request, agents_overview(by, search))
-    context = AGENTS.context(request, page, form, bool(search))
-    return render(request, "identity/agents.html", {**context, "rows": [AgentListRow.of(agent) for agent in page]})
+    rows = [
+        {
+            "agent": agent,
+            "tokens": identity_state(agent, agent.current_versions).tokens,
+            # A section changes by getting a new current version, so the latest of these is the last change.
+            "changed_at": max((version.created_at for version in agent.current_versions), default=None),
+        }
+        for agent in page
+    ]
+    return render(request, "identity/agents.html", {**AGENTS.context(request, page, form, bool(search)), "rows": rows})
 
 
 @page("identity.add_agent", methods=FORM)
@@ -143,22 +149,18 @@ def agent_initiate(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     if request.method != "POST" or not form.is_valid():
         return _initiate_page(request, agent, form, status=422 if form.errors else 200)
     try:
-        seeded = agent_reinitiate(
+        written, proposed = agent_reinitiate(
             agent=agent, by=by, reason=form.cleaned_data["reason"], seen=request.POST.get("seen", "-")
         )
     except Conflict as error:
         messages.warning(request, f"{error.detail} Check them again.")
         return _initiate_page(request, agent, form, status=409)
-    messages.success(request, _said(seeded))
+    sections = ", ".join(one.get_section_display() for one in proposed or written)
+    said = f"Seeded again: {sections} changed." if sections else "Seeded again: nothing changed."
+    if proposed:
+        said = f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."
+    messages.success(request, said)
     return redirect("agent_identity", agent.slug)
-
-
-def _said(seeded: SeedResult) -> str:
-    if seeded.proposed:
-        sections = ", ".join(proposal.get_section_display() for proposal in seeded.proposed)
-        return f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."
-    sections = ", ".join(version.get_section_display() for version in seeded.written)
-    return f"Seeded again: {sections} changed." if sections else "Seeded again: nothing changed."
 
 
 def _change(change: SeedChange) -> dict[str, Any]:
@@ -194,15 +196,16 @@ def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     state = identity_state(agent, IdentityVersion.objects.filter(agent=agent).as_of(past) if past else None)
     # What waits for a decision waits now.
     sections = section_states(state, by, waits=not past)
-    prefetch_related_objects([item.version for item in sections if item.version], Prefetch("proposals", approvals()))
-    bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
+    versions = [item["version"] for item in sections if item["version"]]
+    prefetch_related_objects(versions, Prefetch("proposals", approvals()))
+    bars = [(item["section"].label, item["tokens"], item["css_class"]) for item in sections if item["has_text"]]
     context = {
         "agent": agent,
         "state": state,
         "sections": sections,
         "segments": stacked_bar(bars, 1000, 12),
-        "waiting": sum(item.waiting_count for item in sections),
-        "pending": sum(item.pending_count for item in sections),
+        "waiting": sum(item["waiting_count"] for item in sections),
+        "pending": sum(item["pending_count"] for item in sections),
         "shortfall": None if past else IdentityDelivery.load(agent, by).shortfall(),
         **applied_offer(request, agent),
     }
@@ -218,10 +221,10 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     texts = IdentityVersion.objects.filter(agent=agent, section=named, created_at__lte=moment).order_by("-version")
     read = list(reversed(texts[:VERSIONS_READ])) if page.number == 1 else []
     changed = {new.version: first_change(old.content, new.content) for old, new in pairwise(read)}
-    rows = [VersionRow.of(version, changed.get(version.version, ("", ""))) for version in page]
+    rows = [{"version": one, "example": changed.get(one.version, ("", "")), **version_size(one)} for one in page]
     if rows and page.number == 1:
         # In the past, another version was the current one.
-        rows[0].version.is_current = True
+        rows[0]["version"].is_current = True
     lines = line_origins(read)
     prefetch_related_objects([line.version for line in lines], Prefetch("proposals", approvals()))
     context = {
@@ -260,8 +263,7 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
         numbers = " and ".join(map(str, missing))
         context["problem"] = f"{named.label} has no version {numbers}; its latest is {latest}."
         # A picker shows the answer in its page, which htmx swaps in for what is invalid alone.
-        status = 422 if request.htmx else 404  # type: ignore[attr-defined]
-        return render(request, "identity/section_compare.html", context, status=status)
+        return render(request, "identity/section_compare.html", context, status=422 if request.htmx else 404)  # type: ignore[attr-defined]
     context |= {
         "older": older,
         "newer": newer,

@@ -75,7 +75,6 @@ def agent_document(request: HttpRequest, scope: PersonaScope, document: Document
     text = readable_value(document.value)
     value = beginning(text)
     before = same.filter(version__lt=document.version).order_by("-version").first()
-    versions = [{"row": row, "name": str(row.version), "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]]
     context = memory_context(
         request,
         scope,
@@ -85,7 +84,7 @@ def agent_document(request: HttpRequest, scope: PersonaScope, document: Document
         searched="" if document.text == text.strip() else beginning(document.text),
         diff=_changes(readable_value(before.value) if before else "", text),
         before=before,
-        versions=versions,
+        versions=[{"row": row, "name": str(row.version), "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]],
         more=len(latest) > VERSIONS,
         last=latest[0],
         state_kind=STATE_KINDS[document.state],

@@ -130,7 +130,6 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
     loops = list(scope.memory.loops.filter(loop_id=loop_id).defer("long_term_ids").order_by("persona"))
     if not loops:
         raise NotFound("There is no such session.")
-    page = request_page(request, previews(events), "ts", latest_first=False)
     return render(
         request,
         "memory/loop.html",
@@ -139,7 +138,7 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
             scope,
             loop_id=loop_id,
             loops=_with_counts(scope.memory, loops),
-            page=page,
+            page=request_page(request, previews(events), "ts", latest_first=False),
             query=query_without(request),
             mono_kinds=MONO_KINDS,
         ),

@@ -43,8 +43,7 @@ def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
 
 def open_contradictions(scope: PersonaScope, facts: Any) -> MemoryReviewQuerySet:
     """The open reviews of contradictions of facts, by their keys or a query."""
-    kind = MemoryReview.Kind.CONTRADICTION
-    of_them = scope.memory.reviews.filter(Q(old__in=facts) | Q(new__in=facts), kind=kind)
+    of_them = scope.memory.reviews.filter(Q(old__in=facts) | Q(new__in=facts), kind=MemoryReview.Kind.CONTRADICTION)
     return of_them.filter(status__in=MemoryReview.UNANSWERED)
 
 

@@ -115,12 +115,6 @@ class ImportForm(forms.Form):
         if not by.may(VIEW_SUBCONSCIOUS):
             del self.fields["persona"]
 
-    @property
-    def upload(self) -> UploadedFile | None:
-        """The file, where the browser sent it with the form."""
-        found: UploadedFile | None = self.cleaned_data.get("file")
-        return found
-
     def options(self) -> dict[str, Any]:
         """The choices as `run_create` takes them."""
         given = self.cleaned_data
@@ -178,16 +172,15 @@ def latest_imported(run: FileRun) -> list[tuple[str, str, str]]:
         agent=run.agent, persona=run.persona, system=run.system, file=run.file_name
     ).exclude(item_id="")
     return [
-        (ITEM_NAMES.get(row.item_type, row.item_type), row.source_id[:NAME_CHARACTERS], address)
+        (
+            ITEM_NAMES.get(row.item_type, row.item_type),
+            row.source_id[:NAME_CHARACTERS],
+            reverse("proposal", args=[row.item_id])
+            if row.item_type == "changeproposal"
+            else memory_url(run.agent.slug, row.item_type, row.item_id),
+        )
         for row in rows.order_by("-id")[:LATEST_MEMORIES]
-        if (address := _address(run.agent, row))
     ]
-
-
-def _address(agent: Agent, row: ImportedMemory) -> str:
-    if row.item_type == "changeproposal":
-        return reverse("proposal", args=[row.item_id])
-    return memory_url(agent.slug, row.item_type, row.item_id)
 
 
 CHANGES = {
@@ -307,7 +300,7 @@ def _run(by: Principal, agent: Agent, pk: UUID, kind: str) -> FileRun:
 
 def _announced(request: HttpRequest, agent: Agent, form: ImportForm, by: Principal, in_parts: bool) -> FileRun:
     """The import of the file that the form brings, or announces."""
-    upload = form.upload
+    upload: UploadedFile | None = form.cleaned_data.get("file")
     size = request.POST.get("size", "")
     if in_parts:
         name, length = request.POST.get("name", ""), int(size) if size.isascii() and size.isdigit() else 0

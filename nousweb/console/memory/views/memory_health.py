@@ -1,7 +1,7 @@
 """The health of an agent's memory: the score, the facts behind each number, changes of many of them, and their cost."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from itertools import accumulate, pairwise
 from math import ceil
@@ -16,12 +16,13 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.text import Truncator
 
-from context.feedback.health_findings import FINDINGS, HealthFinding
+from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import (
     LISTED,
     SORTS,
     USES_READ,
     DayHealth,
+    HealthFindingCount,
     facts_found,
     health_by_day,
     ledger,
@@ -62,41 +63,23 @@ LEAST_POINTS = 2
 """Of fewer days no chart is drawn."""
 
 
-def _colour(weight: float) -> str:
-    """The colour of a finding: the more of a fact it takes, the more it asks for attention."""
-    return "seg-6" if weight >= 1 else "seg-3" if weight >= 0.5 else "seg-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A finding that lists facts: their number, of how many, the points that they take, the page that lists them, its
-    class in the picture of the score, and since when it lists facts in words, "" where that is not known."""
-
-    finding: HealthFinding
-    number: int
-    of: int
-    points: float
-    url: str
-    look: str
-    since: str
-
-    @property
-    def formula(self) -> str:
-        """How the points follow from the facts."""
-        return f"{self.number:,} of {self.of:,} × {100 * self.finding.weight:g}"
-
-    @property
-    def regained(self) -> str:
-        """What is regained by each fact, where that shows in the score."""
-        each = f"{self.points / self.number:.1f}"
-        return "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}."
-
-    @property
-    def action(self) -> str:
-        """What the page that lists the facts is for."""
-        if self.finding.key in ("quarantined", "contested"):
-            return "Resolve"
-        return f"Look at {self.number:,} fact{'' if self.number == 1 else 's'}"
+def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
+    """A finding that lists facts: their number, of how many, the points that they take and how these follow from the
+    facts, what is regained by each fact, where that shows in the score, what the page that lists them is for, and its
+    class in the picture of the score."""
+    each = f"{points / one.number:.1f}"
+    look_at = f"Look at {one.number:,} fact{'' if one.number == 1 else 's'}"
+    return {
+        "finding": one.finding,
+        "number": one.number,
+        "of": one.total,
+        "points": points,
+        "formula": f"{one.number:,} of {one.total:,} × {100 * one.finding.weight:g}",
+        "regained": "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}.",
+        "action": "Resolve" if one.finding.key in ("quarantined", "contested") else look_at,
+        # The more of a fact it takes, the more it asks for attention.
+        "look": "seg-6" if one.finding.weight >= 1 else "seg-3" if one.finding.weight >= 0.5 else "seg-8",
+    }
 
 
 @memory_page(VIEW_FACT, VIEW_RUN)
@@ -111,22 +94,24 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
-        Problem(
-            one.finding, one.number, one.total, round(end - begin, 1),
-            reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
-            _colour(one.finding.weight), _since(days, one.finding.key),
-        )
+        {
+            **_problem(one, round(end - begin, 1)),
+            "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
+            # Since when it lists facts in words, "" where that is not known.
+            "since": _since(days, one.finding.key),
+        }
         for one, (begin, end) in zip(counted, pairwise(ends), strict=True)
-    ]  # fmt: skip
-    parts = [("Sound", health.score or 0, "seg-2"), *((one.finding.label, one.points, one.look) for one in problems)]
+    ]
+    parts = [("Sound", health.score or 0, "seg-2")]
+    parts += [(one["finding"].label, one["points"], one["look"]) for one in problems]
     context = base_context(
         request,
         scope,
         health=health,
         score=whole_score(health.score or 0),
         problems=problems,
-        found=", ".join(f"{one.number:,} {one.finding.label.lower()}" for one in problems),
-        has_since=any(one.since for one in problems),
+        found=", ".join(f"{one['number']:,} {one['finding'].label.lower()}" for one in problems),
+        has_since=any(one["since"] for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
         lost=100 - whole_score(health.score or 0),
@@ -276,21 +261,20 @@ def agent_health_ledger(request: HttpRequest, scope: PersonaScope) -> HttpRespon
     counted = ledger(scope.memory, clock.now() - timedelta(days=int(days)), sort)
     paginator = BoundedPaginator(counted, PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
-    rows = [
-        {
-            "use": row,
-            "label": ItemType(row.type).label,
-            "url": memory_url(scope.agent.slug, row.type, row.id) if row.text else "",
-        }
-        for row in ledger_rows(scope.memory, page.object_list)
-    ]
     context = base_context(
         request,
         scope,
         page=page,
         full=paginator.is_full,
         uses_read=USES_READ,
-        rows=rows,
+        rows=[
+            {
+                "use": row,
+                "label": ItemType(row.type).label,
+                "url": memory_url(scope.agent.slug, row.type, row.id) if row.text else "",
+            }
+            for row in ledger_rows(scope.memory, page.object_list)
+        ],
         query=query_without(request),
         form=LedgerForm({"days": days, "sort": sort}),
         kept={"persona": scope.memory.persona} if scope.both else {},
