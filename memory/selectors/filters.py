@@ -276,7 +276,7 @@ class EpisodeFilter(KeyedFilter):
     state = django_filters.ChoiceFilter(
         method=_open("ended_at"),
         choices=[("open", "Open"), ("closed", "Closed")],
-        empty_label="Open or closed",
+        empty_label="Any state",
         label="State",
     )
     tag = django_filters.CharFilter(method=filter_tag, label="Tag")
@@ -322,7 +322,7 @@ class ProcedureFilter(KeyedFilter):
         method=_effective_from, label="Minimum effectiveness (0 to 1)", min_value=0, max_value=1
     )
     state = django_filters.ChoiceFilter(
-        method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
+        method=_in_use, choices=list(USES.items()), empty_label="Any state", label="State"
     )
 
 
@@ -399,7 +399,7 @@ class CensorFilter(MemoryFilter):
     match = django_filters.ChoiceFilter(choices=Censor.Match.choices, empty_label="Any match")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
     state = django_filters.ChoiceFilter(
-        method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
+        method=_in_use, choices=list(USES.items()), empty_label="Any state", label="State"
     )
 
 

@@ -224,7 +224,9 @@ def _people_change(request: HttpRequest, change: str, part: InboxFilter, by: Pri
     if change not in ("assign", "snooze"):
         raise NotFound("Unknown action.")
     done, refused = 0, []
-    for item_type, key in _selected(request.POST.getlist("selected"), part.split.types[0]):
+    for item_type, key in _selected(
+        request.POST.getlist("take") or request.POST.getlist("selected"), part.split.types[0]
+    ):
         try:
             CHANGES[change](request, inbox_item(item_type, key, by), by)
             done += 1
