@@ -139,6 +139,18 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
     assert "apollo" in page
 
 
+def test_answer_that_the_judge_suggests_is_chosen(questions, bob):
+    review = MemoryReview.objects.filter(kind="contradiction").first()
+    page = browser(bob).get(f"/review/memory/{review.pk}/")
+    assert page.context["chosen"] == "", "without a judge people choose"
+    MemoryReview.objects.filter(pk=review.pk).update(
+        verdict={"relation": "update", "confidence": 0.9, "reason": "Later."}
+    )
+    page = browser(bob).get(f"/review/memory/{review.pk}/").content.decode()
+    (chosen,) = re.findall(r'<input[^>]*name="choice"[^>]*checked[^>]*>', page)
+    assert 'value="replace"' in chosen
+
+
 def test_buttons_that_preview_and_buttons_that_commit_have_different_words(questions, bob):
     pages = [
         "/inbox/?view=reviews",
