@@ -160,31 +160,42 @@ def memory_steps(
 ) -> list[Step]:
     """The events and their times, in days before `start`; `events` get their keys, by the loop."""
     facts: list[str] = []
-    steps: list[Step] = []
-    for loop in story.LOOPS:
-        caller = dreamer if loop.persona == "subconscious" else actor
-        steps.append((_end(loop), partial(_loop_record, start, loop, caller, events)))
     by_id = {loop.loop_id: loop for loop in story.LOOPS}
-    for episode in story.EPISODES:
-        last = min(_end(by_id[loop_id]) for loop_id in episode.loops)
-        steps.append((last - 0.01, partial(_episode_tell, start, by_id, episode, actor, events)))
-    steps += [(days_ago, partial(_decide, actor, *told)) for days_ago, *told in story.DECISIONS]
-    steps += [(days_ago, partial(_procedure_use, actor, *told)) for days_ago, *told in story.PROCEDURES]
-    steps += [(days_ago, _censor_step(who, censor, actor, admin, agent)) for days_ago, who, censor in story.CENSORS]
-    steps += [
-        (days_ago, partial(actor, "POST", "/censors/check", {"text": text})) for days_ago, text in story.CHECKED_TEXTS
-    ]
-    steps += [(days_ago, partial(_believe, content, actor, facts)) for days_ago, content in story.CHAIN]
-    steps += [
-        (days_ago, partial(dreamer, "POST", "/facts", {"content": content, "subject": subject, "confidence": 0.6}))
-        for days_ago, subject, content in story.SUBCONSCIOUS_FACTS
-    ]
-    steps.append((1.3, partial(_working, actor)))
-    days_ago, most, reason = story.REVIEWS_PER_DAY
+    days, most, reason = story.REVIEWS_PER_DAY
     change = partial(settings_update, agent=agent, attention=AttentionBudget(per_day=most), reason=reason, by=admin)
-    steps.append((days_ago, change))
-    steps += [(days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, -1, -1)]
-    return steps + [(days_ago, partial(_ask, actor, *told)) for days_ago, *told in story.QUESTIONS]
+
+    return [
+        *(
+            (
+                _end(loop),
+                partial(_loop_record, start, loop, dreamer if loop.persona == "subconscious" else actor, events),
+            )
+            for loop in story.LOOPS
+        ),
+        *(
+            (
+                min(_end(by_id[loop_id]) for loop_id in one.loops) - 0.01,
+                partial(_episode_tell, start, by_id, one, actor, events),
+            )
+            for one in story.EPISODES
+        ),
+        *((days_ago, partial(_decide, actor, *told)) for days_ago, *told in story.DECISIONS),
+        *((days_ago, partial(_procedure_use, actor, *told)) for days_ago, *told in story.PROCEDURES),
+        *((days_ago, _censor_step(who, censor, actor, admin, agent)) for days_ago, who, censor in story.CENSORS),
+        *(
+            (days_ago, partial(actor, "POST", "/censors/check", {"text": text}))
+            for days_ago, text in story.CHECKED_TEXTS
+        ),
+        *((days_ago, partial(_believe, content, actor, facts)) for days_ago, content in story.CHAIN),
+        *(
+            (days_ago, partial(dreamer, "POST", "/facts", {"content": content, "subject": subject, "confidence": 0.6}))
+            for days_ago, subject, content in story.SUBCONSCIOUS_FACTS
+        ),
+        (1.3, partial(_working, actor)),
+        (days, change),
+        *((days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, -1, -1)),
+        *((days_ago, partial(_ask, actor, *told)) for days_ago, *told in story.QUESTIONS),
+    ]
 
 
 def _end(loop: story.Loop) -> float:

@@ -214,18 +214,16 @@ def _waiting(by: Principal) -> dict[str, int]:
 
 
 def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
-    waiting: tuple[QuerySet[Any], ...] = (
-        ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person)),
-        visible_reviews(by).pending().filter(not_snoozed(person)),
-    )
-    pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(INBOX, output_field=TextField())) for rows in waiting]
-    pages.append((visible_reviews(by).held_back(), Value(HELD_BACK, output_field=TextField())))
-    if by.may(VIEW_EXPECTATION):
-        pages.append((broken_results(by), Cast("agent__slug", TextField())))
-    mine = Notification.objects.filter(person_id=person).visible_to(by)
-    pages.append((mine.unread(), Value(NOTIFIED, output_field=TextField())))
+    inbox, held_back, notified = (Value(name, output_field=TextField()) for name in (INBOX, HELD_BACK, NOTIFIED))
     guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
-    pages.append((DemoTour.objects.filter(person_id=person), guided))
+    pages: list[tuple[QuerySet[Any], Any]] = [
+        (ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person)), inbox),
+        (visible_reviews(by).pending().filter(not_snoozed(person)), inbox),
+        (visible_reviews(by).held_back(), held_back),
+        *([(broken_results(by), Cast("agent__slug", TextField()))] if by.may(VIEW_EXPECTATION) else []),
+        (Notification.objects.filter(person_id=person).visible_to(by).unread(), notified),
+        (DemoTour.objects.filter(person_id=person), guided),
+    ]
     parts = [
         rows.order_by().annotate(page=page).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
         for rows, page in pages

@@ -373,15 +373,14 @@ class InboxQuery:
         ]
 
     def _where(self) -> str:
-        conditions = [SCOPES[self.scope]] if self.scope or self.state != "decided" else ["true"]
-        if self.agent:
-            conditions.append("agent_id = (SELECT id FROM identity_agent WHERE slug = %(agent)s)")
-        for name in ("risk", "alike"):
-            if getattr(self, name):
-                conditions.append(f"{name} = %({name})s")
-        if self.kinds:
-            conditions.append("kind = ANY (%(kinds)s)")
-        return "WHERE " + " AND ".join(conditions)
+        conditions = {
+            SCOPES[self.scope]: self.scope or self.state != "decided",
+            "agent_id = (SELECT id FROM identity_agent WHERE slug = %(agent)s)": self.agent,
+            "risk = %(risk)s": self.risk,
+            "alike = %(alike)s": self.alike,
+            "kind = ANY (%(kinds)s)": self.kinds,
+        }
+        return "WHERE " + " AND ".join(["true", *(condition for condition, asked in conditions.items() if asked)])
 
     def _params(self) -> dict[str, Any]:
         personas = list(Persona.values) if self.by.may(VIEW_SUBCONSCIOUS) else [Persona.ACTOR.value]

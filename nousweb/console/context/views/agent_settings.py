@@ -160,26 +160,27 @@ def agent_context_settings_restore(request: HttpRequest, by: Principal, agent: A
 
 def _words(settings: AgentSettings) -> str:
     """The settings as lines that can be compared."""
-    lines = [f"Profile: {settings.profile or 'default for this kind of agent'}"]
-    lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
-    lines += [f"Time zone: {settings.time_zone}"] if settings.time_zone else []
-    lines += [f"{PROMPT_SECTIONS['recent']}: {RECENT_LABELS[settings.recent].lower()}"]
-    lines += ["Serves many users"] * settings.serves_users
-    lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
-    lines += [f"Contradicted facts: {CONTESTED_LABELS[settings.contested.order]}"]
-    lines += [
-        f"Contradicted facts of {category}: {CONTESTED_LABELS[order]}"
-        for category, order in settings.contested.categories.items()
+    attention, autonomy = settings.attention, settings.autonomy
+    numbers = f"{attention.per_hundred_facts} reviews for 100 facts, {attention.per_day} a day"
+    lines = [
+        f"Profile: {settings.profile or 'default for this kind of agent'}",
+        f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}",
+        *([f"Time zone: {settings.time_zone}"] if settings.time_zone else []),
+        f"{PROMPT_SECTIONS['recent']}: {RECENT_LABELS[settings.recent].lower()}",
+        *["Serves many users"] * settings.serves_users,
+        *(f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()),
+        f"Contradicted facts: {CONTESTED_LABELS[settings.contested.order]}",
+        *(
+            f"Contradicted facts of {category}: {CONTESTED_LABELS[order]}"
+            for category, order in settings.contested.categories.items()
+        ),
+        *[f"Attention budget: {'no limit' if attention.unlimited else numbers}"] * (attention != DEFAULT_BUDGET),
+        *[f"Highest error rate of automatic decisions: {100 * autonomy.max_error:g} %"]
+        * (autonomy.max_error != DEFAULT_AUTONOMY.max_error),
+        *(f"People are asked about facts that are {ASKING_LABELS[one]}" for one in autonomy.asking),
+        *(rule_words(rule) for rule in settings.consent.rules),
+        *(f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())),
     ]
-    attention = settings.attention
-    if attention != DEFAULT_BUDGET:
-        numbers = f"{attention.per_hundred_facts} reviews for 100 facts, {attention.per_day} a day"
-        lines += [f"Attention budget: {'no limit' if attention.unlimited else numbers}"]
-    if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
-        lines += [f"Highest error rate of automatic decisions: {100 * settings.autonomy.max_error:g} %"]
-    lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
-    lines += [rule_words(rule) for rule in settings.consent.rules]
-    lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)
 
 
@@ -281,115 +282,130 @@ class AgentSettingsForm(forms.Form):
             name: {**labels, **{word: word for word in settings.stm.get(name, {}) if word not in labels}}
             for name, labels in STM_BOOSTS.items()
         }
-        made: dict[str, forms.Field] = {}
         usual = ("", f"Default: {kind.partition(':')[0]}")
-        made["profile"] = forms.ChoiceField(
-            required=False,
-            choices=lambda: [usual, *profile_choices()],
-            label="Profile",
-            help_text=f"{kind}.",
-        )
-        made["language"] = forms.ChoiceField(
-            required=False,
-            choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
-            label="Language of its memories",
-            help_text=f"Detected: {detected}." if not settings.language else "A change processes all memories again.",
-        )
-        made["time_zone"] = forms.CharField(
-            required=False,
-            max_length=MAX_ZONE_CHARACTERS,
-            label="Time zone of its users",
-            help_text="Type a city, such as Berlin.",
-            widget=forms.TextInput(attrs={"placeholder": "Server time (UTC)", "list": "zones", "autocomplete": "off"}),
-        )
-        made["recent"] = forms.ChoiceField(
-            required=False,
-            choices=RECENT_LABELS.items(),
-            label=PROMPT_SECTIONS["recent"],
-            help_text="In prompts, at most 5 earlier sessions of the last 48 hours.",
-        )
-        made["serves_users"] = forms.BooleanField(
-            required=False,
-            label="Serves many users",
-            help_text="Each new memory must name its user. Existing memories are left out of prompts until someone"
-            " assigns them to a user.",
-        )
-        for name in (TOTAL, *SECTION_BUDGETS):
-            default = SECTION_BUDGETS.get(name)
-            made[f"budget_{name}"] = forms.IntegerField(
+        made: dict[str, forms.Field] = {
+            "profile": forms.ChoiceField(
                 required=False,
-                min_value=1 if name == TOTAL else 0,
-                max_value=MAX_TOTAL,
-                label=SECTION_LABELS.get(name, name),
-                help_text=SECTION_NOTES.get(name, ""),
-                widget=forms.NumberInput(attrs={"placeholder": "auto" if default is None else str(default)}),
-            )
-        made["contested_order"] = forms.ChoiceField(
-            required=False,
-            choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
-            label="In prompts",
-            help_text="What a prompt says where two facts contradict each other.",
-        )
-        for category in self.categories:
-            made[f"contested_of_{category}"] = forms.ChoiceField(
+                choices=lambda: [usual, *profile_choices()],
+                label="Profile",
+                help_text=f"{kind}.",
+            ),
+            "language": forms.ChoiceField(
                 required=False,
-                choices=[
-                    ("", "Same as all facts"),
-                    *((str(order), label) for order, label in CONTESTED_LABELS.items()),
-                ],
-                label=f"Facts of the category “{category}”",
-            )
-        made["attention_unlimited"] = forms.BooleanField(
-            required=False,
-            label="Review everything",
-            help_text="No limit on reviews. Those held back earlier stay in the inbox under Held back.",
-        )
-        for name, (label, help_text) in ATTENTION_NUMBERS.items():
-            made[f"attention_{name}"] = forms.IntegerField(
+                choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
+                label="Language of its memories",
+                help_text=f"Detected: {detected}."
+                if not settings.language
+                else "A change processes all memories again.",
+            ),
+            "time_zone": forms.CharField(
                 required=False,
-                min_value=0,
-                max_value=MAX_REVIEWS[name],
-                label=label,
-                help_text=help_text,
-                widget=forms.NumberInput(attrs={"placeholder": str(getattr(DEFAULT_BUDGET, name))}),
-            )
-        made["autonomy_max_error"] = PercentField(
-            required=False,
-            label="Highest error rate",
-            help_text="When automatic decisions of a kind are wrong more often than this, people decide instead.",
-            widget=forms.NumberInput(attrs={"placeholder": f"{100 * DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
-        )
-        made["autonomy_asking"] = forms.MultipleChoiceField(
-            required=False,
-            choices=ASKING_LABELS.items(),
-            label="Always ask about facts that are",
-            widget=forms.CheckboxSelectMultiple,
-        )
-        for name, (label, help_text) in STM_NUMBERS.items():
-            made[f"stm_{name}"] = forms.FloatField(
+                max_length=MAX_ZONE_CHARACTERS,
+                label="Time zone of its users",
+                help_text="Type a city, such as Berlin.",
+                widget=forms.TextInput(
+                    attrs={"placeholder": "Server time (UTC)", "list": "zones", "autocomplete": "off"}
+                ),
+            ),
+            "recent": forms.ChoiceField(
                 required=False,
-                label=label,
-                help_text=help_text,
-                widget=forms.NumberInput(attrs={"placeholder": f"{STM_DEFAULTS[name]:g}", "step": "any"}),
-            )
-        made["stm_window"] = forms.IntegerField(
-            required=False,
-            min_value=1,
-            max_value=MAX_STM_WINDOW,
-            label="Window",
-            help_text="How many of the latest are searched.",
-            widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
-        )
-        for name, words in self.boosts.items():
-            for word, label in words.items():
-                default = STM_DEFAULTS[name].get(word, 1.0)  # type: ignore[attr-defined]
-                made[f"stm_{name}.{word}"] = forms.FloatField(
+                choices=RECENT_LABELS.items(),
+                label=PROMPT_SECTIONS["recent"],
+                help_text="In prompts, at most 5 earlier sessions of the last 48 hours.",
+            ),
+            "serves_users": forms.BooleanField(
+                required=False,
+                label="Serves many users",
+                help_text="Each new memory must name its user. Existing memories are left out of prompts until someone"
+                " assigns them to a user.",
+            ),
+            **{
+                f"budget_{name}": forms.IntegerField(
+                    required=False,
+                    min_value=1 if name == TOTAL else 0,
+                    max_value=MAX_TOTAL,
+                    label=SECTION_LABELS.get(name, name),
+                    help_text=SECTION_NOTES.get(name, ""),
+                    widget=forms.NumberInput(attrs={"placeholder": str(SECTION_BUDGETS.get(name, "auto"))}),
+                )
+                for name in (TOTAL, *SECTION_BUDGETS)
+            },
+            "contested_order": forms.ChoiceField(
+                required=False,
+                choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
+                label="In prompts",
+                help_text="What a prompt says where two facts contradict each other.",
+            ),
+            **{
+                f"contested_of_{category}": forms.ChoiceField(
+                    required=False,
+                    choices=[
+                        ("", "Same as all facts"),
+                        *((str(order), label) for order, label in CONTESTED_LABELS.items()),
+                    ],
+                    label=f"Facts of the category “{category}”",
+                )
+                for category in self.categories
+            },
+            "attention_unlimited": forms.BooleanField(
+                required=False,
+                label="Review everything",
+                help_text="No limit on reviews. Those held back earlier stay in the inbox under Held back.",
+            ),
+            **{
+                f"attention_{name}": forms.IntegerField(
+                    required=False,
+                    min_value=0,
+                    max_value=MAX_REVIEWS[name],
+                    label=label,
+                    help_text=help_text,
+                    widget=forms.NumberInput(attrs={"placeholder": str(getattr(DEFAULT_BUDGET, name))}),
+                )
+                for name, (label, help_text) in ATTENTION_NUMBERS.items()
+            },
+            "autonomy_max_error": PercentField(
+                required=False,
+                label="Highest error rate",
+                help_text="When automatic decisions of a kind are wrong more often than this, people decide instead.",
+                widget=forms.NumberInput(attrs={"placeholder": f"{100 * DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
+            ),
+            "autonomy_asking": forms.MultipleChoiceField(
+                required=False,
+                choices=ASKING_LABELS.items(),
+                label="Always ask about facts that are",
+                widget=forms.CheckboxSelectMultiple,
+            ),
+            **{
+                f"stm_{name}": forms.FloatField(
+                    required=False,
+                    label=label,
+                    help_text=help_text,
+                    widget=forms.NumberInput(attrs={"placeholder": f"{STM_DEFAULTS[name]:g}", "step": "any"}),
+                )
+                for name, (label, help_text) in STM_NUMBERS.items()
+            },
+            "stm_window": forms.IntegerField(
+                required=False,
+                min_value=1,
+                max_value=MAX_STM_WINDOW,
+                label="Window",
+                help_text="How many of the latest are searched.",
+                widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
+            ),
+            **{
+                f"stm_{name}.{word}": forms.FloatField(
                     required=False,
                     min_value=0,
                     max_value=MAX_STM_BOOST,
                     label=label,
-                    widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
+                    widget=forms.NumberInput(
+                        attrs={"placeholder": f"{STM_DEFAULTS[name].get(word, 1.0):g}", "step": "any"}  # type: ignore[attr-defined]
+                    ),
                 )
+                for name, words in self.boosts.items()
+                for word, label in words.items()
+            },
+        }
         for name, unit in UNITS.items():
             made[name].unit = unit  # type: ignore[attr-defined]
         self.fields = {**made, **self.fields}
@@ -442,19 +458,23 @@ class AgentSettingsForm(forms.Form):
 
 def _initial_of(settings: AgentSettings) -> dict[str, Any]:
     """The initial values of the fields for the current settings."""
-    found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
-    found |= {name: getattr(settings, name) for name in ("language", "time_zone", "recent", "serves_users")}
+    limits, usual = settings.attention.as_json(), DEFAULT_BUDGET.as_json()
+    found: dict[str, Any] = {
+        "profile": settings.profile,
+        "base_version": settings.version,
+        **{name: getattr(settings, name) for name in ("language", "time_zone", "recent", "serves_users")},
+        **{f"budget_{name}": tokens for name, tokens in settings.budgets.items()},
+        **{f"attention_{name}": value for name, value in limits.items() if value != usual[name]},
+        "autonomy_asking": list(settings.autonomy.asking),
+        "contested_order": str(settings.contested.order),
+        **{f"contested_of_{name}": str(one) for name, one in settings.contested.categories.items()},
+    }
     for name, value in settings.stm.items():
         words = value.items() if isinstance(value, Mapping) else ()
         found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}
-    found |= {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
-    limits, usual = settings.attention.as_json(), DEFAULT_BUDGET.as_json()
-    found |= {f"attention_{name}": value for name, value in limits.items() if value != usual[name]}
     if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
         found["autonomy_max_error"] = settings.autonomy.max_error
-    found["autonomy_asking"] = list(settings.autonomy.asking)
-    found["contested_order"] = str(settings.contested.order)
-    return found | {f"contested_of_{name}": str(one) for name, one in settings.contested.categories.items()}
+    return found
 
 
 SHOWN = 10
