@@ -1,5 +1,6 @@
 """The playground in a browser: an answer beside its memory, and a failure that loses nothing."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Event
 from tests.e2e.conftest import assert_accessible, press_key
-from tests.factories import EXPORT, make_fact, make_proposal
+from tests.factories import EXPORT, make_fact, make_proposal, make_run
 from tests.judge_server import JudgeServer, Reply
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -75,3 +76,21 @@ def test_a_proposal_is_tried_from_its_page(
         expect(page.get_by_role("textbox", name="Question")).to_have_value("")
         assert_accessible(page)
     assert not ContextRun.objects.exists()
+
+
+def test_another_change_is_tried_on_the_same_question(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    make_run(ada, Principal.of_user(bob), EXPORT)
+    make_proposal(ada, actor, "values", "Answer in one word.")
+    make_proposal(ada, actor, "character", "You are Ada, the clerk of the ledger.")
+    page = log_in(bob)
+    page.goto("/agents/ada/context/playground/compare/")
+    prompts = page.get_by_role("group", name="The two prompts")
+    expect(prompts).to_contain_text("the clerk of the ledger")
+    other = page.get_by_role("option", name="Values, proposed by Ada").last.get_attribute("value")
+    page.get_by_label("After", exact=True).select_option(other)
+    expect(prompts).to_contain_text("Answer in one word.")
+    expect(prompts).not_to_contain_text("the clerk of the ledger")
+    expect(page).to_have_url(re.compile(rf"b={other}&input="))
+    expect(page.get_by_role("textbox", name="Question")).to_have_value(EXPORT)
