@@ -194,11 +194,12 @@ class Impact:
         size = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} token{'' if most == 1 else 's'}"
         return f"each {size} {'longer' if sizes[0] > 0 else 'shorter'}"
 
-    def without(self, names: Mapping[str, str]) -> str:
-        """Which of these texts, by their names, most of the changed prompts lose, or its mark, in a few words."""
+    def loss(self, names: Mapping[str, str]) -> str:
+        """What most of the changed prompts lose, of these texts by their names or the mark of a contradiction, in a few
+        words."""
         words = self.words
         gone = [name for text, name in names.items() if f"{_quoted(text)} is left out" in words]
-        return f"without {' and '.join(gone)}" if gone else "without the mark" if "loses its mark" in words else ""
+        return " and ".join(gone) or ("the mark of a contradiction" if "loses its mark" in words else "")
 
     @property
     def cut_short(self) -> bool:

@@ -11,13 +11,14 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
+from django.db.models import Max
 from django.test import Client, override_settings
 from django.utils import timezone
 
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.feedback.health_score import score_keep
 from context.services.agent_settings import settings_update
-from identity.models import Agent, AgentKind, Persona
+from identity.models import Agent, AgentKind, AuditEvent, Persona
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.people import invitation_create
@@ -84,6 +85,9 @@ def demo_load() -> None:
     play(start, steps)
     memory_finish(agent, people["reviewer"])
     for person in people.values():
+        # Whoever has done something has logged in.
+        done = AuditEvent.objects.filter(author_kind=AuditEvent.Kind.PERSON, author_id=person.id)
+        User.objects.filter(pk=person.id).update(last_login=done.aggregate(at=Max("at"))["at"])
         demo_tour_begin(agent=agent, by=person)
     demo_file().write_text(json.dumps({"passwords": passwords, "token": secret}))
     demo_file().chmod(0o600)

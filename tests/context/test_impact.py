@@ -232,9 +232,9 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     client = browser(alice)
     assert "1 of 1" in markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))
     for answer, effect in (
-        ("replace", "without the old"),
-        ("new_wrong", "without the new"),
-        ("both", "without the mark"),
+        ("replace", "loses the old fact"),
+        ("new_wrong", "loses the new fact"),
+        ("both", "loses the mark of a contradiction"),
     ):
         query = {"question": str(question.pk), "answer": answer, "brief": "1"}
         assert f"prompt {effect}" in markup(client.get(url, query, headers={"HX-Request": "true"})), answer
@@ -243,7 +243,8 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     both = markup(client.get(url, query, headers={"HX-Request": "true"}))
     assert both.count("1 of 1") == 1
     assert "Each answer changes <strong>1 of 1</strong> prompt in 7 days." in both
-    assert re.search(r'id="impact-replace"[^>]*> without the old .*id="impact-new_wrong"[^>]*> without the new', both)
+    loses = r'id="impact-{}"[^>]*> Prompts lose the {} fact'
+    assert re.search(f"{loses.format('replace', 'old')}.*{loses.format('new_wrong', 'new')}", both)
     merged = markup(client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}))
     assert "1 of 1" in merged
     for query, status in (

@@ -220,14 +220,11 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         note = f"last checked {clock_or_day(max(moment_read(row[5]) for row in current))}"
         held = _held(hold, of, standing, period)
         failed = [each - good for good, each in held]
-        # Bars that are all alike say less than a sentence.
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
-        note, days = (capfirst(note), days) if any(failed) else (f"No failure in {DEFAULT_DAYS} days, {note}", [])
+        failed = failed if any(failed) else []
+        note = capfirst(note) if failed else f"No failure in {DEFAULT_DAYS} days, {note}"
         told = f"of {of:,} hold"
-        plain = "" if days else "A failed check would stand here, as a red day."
-        figures.append(
-            Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note, plain=plain)
-        )
+        figures.append(Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note))
     if len(scores) == 1:
         slug, kept, at = scores[0]
         scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}

@@ -192,8 +192,7 @@ class Figure:
     """A figure of a period: its `value` and `unit`, its trend, and its value of each hour or day, the last under way;
     None where nothing was measured, and of each how much is `failed`. `of` is the unit of the values, and `key` names
     the chart of a figure that has one, `url` the page of another. `note` stands in the place of a trend, of which
-    `good` is the direction that improves. From `floor`, the values are a line up to 100. `plain` is what stands in the
-    place of values that are not drawn."""
+    `good` is the direction that improves. From `floor`, the values are a line up to 100."""
 
     label: str
     value: str
@@ -207,7 +206,6 @@ class Figure:
     url: str = ""
     note: str = ""
     good: str = ""
-    plain: str = ""
 
     @property
     def verdict(self) -> str:

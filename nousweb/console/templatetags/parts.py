@@ -474,21 +474,19 @@ _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and behind them a
-    line through the values of the period before."""
+    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and a mark across
+    each at the value of the period before."""
     base, last = chart.height + CHART_TOP, len(chart.axis) - 1
     drawn = SafeString("")
     for number in range(last + 1):
         y = plain(int(CHART_TOP + chart.height * number / last) + 0.5)
         drawn += format_html(_LINE, "chart-base" if number == last else "chart-grid", 0, y, 100, y)
-    spots = [
-        (plain(column.middle), plain(CHART_TOP + (column.before.y if column.before else chart.height)))
-        for column in chart.columns
-        if chart.compares and column.point.before is not None
-    ]
-    drawn += format_html_join("", _LINE, (("chart-before", *begin, *end) for begin, end in pairwise(spots)))
     for column in chart.columns:
         inside = _point(column, "chart-point") if chart.is_line else _bars(column, base)
+        if chart.compares and column.point.before is not None:
+            y = plain(CHART_TOP + (column.before.y if column.before else chart.height))
+            begin, end = (plain(column.bar.middle + side * column.bar.width) for side in (-0.65, 0.65))
+            inside += format_html(_LINE, "chart-before", begin, y, end, y)
         if column.value:
             (at, anchor), top, past = column.value_at, column.bar.y, column.before
             # No line goes through a number.

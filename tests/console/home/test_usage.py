@@ -293,7 +293,7 @@ def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Age
     titles = [column.title for column in calls.drawing.chart.columns]
     assert "Mon 9 Mar: 0 prompts. 7 days earlier: 5" in titles
     drawn = chart_columns(calls.drawing.chart)
-    assert drawn.count('class="chart-before"') == 7 - 1, "a line from day to day"
+    assert drawn.count('class="chart-before"') == 7, "a mark for each day"
 
 
 def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> None:

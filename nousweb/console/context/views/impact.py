@@ -95,7 +95,7 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         return _answers(request, agent, by, fields, last)
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
-    context["impact"]["without"] = impact.without(scenario.names)
+    context["impact"]["loss"] = impact.loss(scenario.names)
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
     return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
@@ -109,7 +109,7 @@ def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDic
         scenarios[answer] = _scenario(fields, agent, by)
     impacts = impacts_of(agent=agent, changes=[one.overrides for one in scenarios.values()], by=by, last=last)
     answers = [
-        {"name": name, "result": impact, "without": impact.without(scenario.names)}
+        {"name": name, "result": impact, "loss": impact.loss(scenario.names)}
         for (name, scenario), impact in zip(scenarios.items(), impacts, strict=True)
     ]
     alike = len({len(impact.changed) for impact in impacts}) == 1
@@ -239,7 +239,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
             f"The resolution “{words}”",
             overrides,
             "The merged text is assumed to be as relevant as the first fact." if answer == "merge" else "",
-            names={fact.content: name for name, fact in (("the old", one.old), ("the new", one.new)) if fact},
+            names={fact.content: name for name, fact in (("the old fact", one.old), ("the new fact", one.new)) if fact},
         )
     if "censor" in fields or "pattern" in fields:
         by.require("memory.view_censor", agent)
