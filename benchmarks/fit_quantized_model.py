@@ -20,8 +20,19 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.system import PROJECT
-from memory.embedding.local import MODEL_FILE, MODEL_SHA256, tokenizer, verified_file
-from memory.embedding.quantized_model import GRAPH_FILE, JOINED, LEVELS, MATRIX, SCALE, SMOOTHING, model_weights
+from memory.embedding.local import (
+    GRAPH_FILE,
+    JOINED,
+    LEVELS,
+    MATRIX,
+    MODEL_FILE,
+    MODEL_SHA256,
+    SCALE,
+    SMOOTHING,
+    model_weights,
+    tokenizer,
+    verified_file,
+)
 
 LAYERS, HEADS, SIZE = 6, 12, 384
 TEXTS = 1_500

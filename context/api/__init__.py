@@ -17,7 +17,7 @@ from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT, LeftOut, Sec
 from context.engine.context_record import ContextRecord, Stability
 from context.engine.retrieval.censors import effective_triggers
 from context.engine.section_budgets import MAX_TOTAL
-from context.feedback.fingerprint_stats import SHOWN, FingerprintRow, fingerprints
+from context.feedback.health_score import SHOWN, FingerprintRow, fingerprints
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from context.selectors import outcomes_view_check, run_called
 from context.services.context import ItemUse, context_assemble, context_outcome, context_respond

@@ -8,7 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
-from context.engine.analysis.contested_policy import MAX_CATEGORIES, ContestedOrder, ContestedPolicy
+from context.engine.analysis.profiles import MAX_CATEGORIES, ContestedOrder, ContestedPolicy
 from context.engine.section_budgets import MAX_TOTAL
 from context.services.agent_settings import (
     BUDGETS,

@@ -1,5 +1,5 @@
 """The health of an agent's facts: how many are in each list of findings, and one score over them; snapshots of such
-figures; and the tokens that a fact costs.
+figures; the tokens that a fact costs; and outcomes of similar tasks, by the fingerprint of their context.
 """
 
 import re
@@ -11,18 +11,20 @@ from math import floor
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, FloatField, Max, Min, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Coalesce
 
 from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, HealthFinding
-from context.models import FigureSnapshot, MemoryUsage
+from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
+from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared
 from memory.lifecycle.handler import NEVER_STALE, STALE_AFTER
 from memory.models import Fact, ItemType, SearchItem, SearchStatistics
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from memory.policy.consent import wilson_interval
 from nousweb.lib import NotFound, clock
 from nousweb.lib.transactions import sql_row
 
@@ -325,3 +327,88 @@ def _values(view: PersonaMemory, now: datetime) -> dict[str, Any]:
         "ageless": list(NEVER_STALE),
         "always": list(PROFILE_CATEGORIES),
     }
+
+
+SHOWN = 100
+FEW = 10
+"""Below so many reported outcomes a rate is shown as uncertain."""
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintRow:
+    """Runs of one fingerprint. `low` and `high` bound the success rate, 0 to 1, at 95 %."""
+
+    id: str
+    runs: int
+    success: int
+    failure: int
+    tokens: float
+    last: datetime
+    about: Mapping[str, Any]
+
+    @property
+    def reported(self) -> int:
+        return self.success + self.failure
+
+    @property
+    def rate(self) -> float | None:
+        return self.success / self.reported if self.reported else None
+
+    @property
+    def percent(self) -> int | None:
+        return None if self.rate is None else round(100 * self.rate)
+
+    @property
+    def low(self) -> int:
+        return round(100 * wilson_interval(self.success, self.reported)[0])
+
+    @property
+    def high(self) -> int:
+        return round(100 * wilson_interval(self.success, self.reported)[1])
+
+    @property
+    def width(self) -> int:
+        return self.high - self.low
+
+    @property
+    def few(self) -> bool:
+        return self.reported < FEW
+
+
+def fingerprints(agent: Agent, by: Principal, since: datetime | None = None) -> list[FingerprintRow]:
+    """The fingerprints with most runs, at most SHOWN, in two queries. The runs' log ends with its retention."""
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent).exclude(fingerprint_id="")
+    if since:
+        runs = runs.filter(created_at__gte=since)
+    counted = list(
+        runs.order_by()
+        .values("fingerprint_id")
+        .annotate(
+            count=Count("pk"),
+            success=Count("pk", filter=Q(outcome="success")),
+            failure=Count("pk", filter=Q(outcome="failure")),
+            mean_tokens=Avg("tokens"),
+            last=Max("created_at"),
+        )
+        .order_by("-count", "fingerprint_id")[:SHOWN]
+    )
+    ids = [row["fingerprint_id"] for row in counted]
+    latest = (
+        runs.filter(fingerprint_id__in=ids)
+        .order_by("fingerprint_id", "-created_at")
+        .distinct("fingerprint_id")
+        .values_list("fingerprint_id", "fingerprint")
+    )
+    about = dict(latest)
+    return [
+        FingerprintRow(
+            row["fingerprint_id"],
+            row["count"],
+            row["success"],
+            row["failure"],
+            row["mean_tokens"],
+            row["last"],
+            about.get(row["fingerprint_id"], {}),
+        )
+        for row in counted
+    ]

@@ -16,9 +16,15 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from context.engine.analysis.agent_time import RECENT_KEY, ZONE_KEY, RecentMode, zone_check
-from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
-from context.engine.analysis.profiles import BUILT_IN, MAX_DEPTH, Profile, profile_check, profile_values
+from context.engine.analysis.profiles import (
+    BUILT_IN,
+    MAX_DEPTH,
+    ContestedPolicy,
+    Profile,
+    profile_check,
+    profile_values,
+)
 from context.engine.section_budgets import MAX_TOTAL
 from context.models import ContextPin, ContextProfile, ContextProfileVersion
 from identity.models import Agent, AuditEvent, Persona

@@ -32,7 +32,7 @@ class SearchItem(ProjectKeyFields):
     the terms with their repeats. A pending row is tried at `due_at` or, without one, at once. `next_embedding` is of
     the model that the index is moving to. `passages` counts those of the text that have vectors of their own; None
     before it is known. `standing` says whether the text is to be kept to from then on
-    (memory.types.facts_and_events). `dictionary` is PostgreSQL's, by which `terms`, `words` and `names` were read.
+    (memory.types.stores). `dictionary` is PostgreSQL's, by which `terms`, `words` and `names` were read.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")

@@ -28,7 +28,7 @@ from memory.search.query_word_counts import (
     tsquery_of,
 )
 from memory.search.request import MAX_HITS, SearchRequest, visible_of, wanted_of
-from memory.types.facts_and_events import INSTRUCTION, PREFERENCE
+from memory.types.stores import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared, rows_prepared
 
 LEXICAL_ROWS = 1_500

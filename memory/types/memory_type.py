@@ -17,7 +17,7 @@ MAX_TEXT_CHARACTERS = 20_000
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
     """One row of the index, before its embedding. `text` is what is searched and embedded, `standing` whether it is
-    to be kept to (memory.types.facts_and_events)."""
+    to be kept to (memory.types.stores)."""
 
     agent_id: int
     persona: str

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
+from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.models import ContextRun
 from identity.models import AuditEvent
 from memory.policy.consent import AttentionBudget

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from context.engine.analysis.contested_policy import CONFIG_KEY
+from context.engine.analysis.profiles import CONFIG_KEY
 from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import list_item
 from context.models import ContextRun

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
+from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.engine.assembly import ContestedCandidate, FixedSection, Item, SearchedSection, assemble, list_item
 from tests.context.engine_inputs import NOW, candidate, resolved_request
 

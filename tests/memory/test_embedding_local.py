@@ -16,7 +16,6 @@ from memory.embedding import (
     embedder_named,
     full_name,
     local,
-    quantized_model,
     query_prefetch,
 )
 from memory.embedding.local import LocalEmbedder, QueryBatches
@@ -98,9 +97,9 @@ def test_embedding_of_query_and_document_is_equal_where_products_of_8_bits_are_c
 def test_products_of_8_bits_are_exact_by_processor(machine, flags, exact, monkeypatch, tmp_path):
     if flags is not None:
         (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(quantized_model, "CPU_INFO", tmp_path / "cpuinfo")
-    monkeypatch.setattr(quantized_model.platform, "machine", lambda: machine)
-    assert quantized_model.products_exact.__wrapped__() is exact
+    monkeypatch.setattr(local, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(local.platform, "machine", lambda: machine)
+    assert local.products_exact.__wrapped__() is exact
 
 
 def test_embedding_of_a_question_is_the_same_whatever_is_embedded_with_it(embedder):

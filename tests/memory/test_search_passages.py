@@ -9,7 +9,7 @@ from memory.search.passages import LEAST_CHARACTERS, MOST_CHARACTERS, passages_o
 from memory.services.erasure import agent_erase
 from memory.services.search_index.reembedding import index_rebuild
 from memory.services.search_index.row_embedding import embed_pending_rows
-from memory.types.facts_and_events import INSTRUCTION, PREFERENCE, standing_of
+from memory.types.stores import INSTRUCTION, PREFERENCE, standing_of
 from tests.factories import make_token
 
 FILLER = (

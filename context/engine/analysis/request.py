@@ -27,7 +27,6 @@ from context.engine.analysis.agent_time import (
     zone_check,
     zone_of,
 )
-from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import (
     FRAMES,
     SECTION_BUDGETS,
@@ -42,6 +41,7 @@ from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.profiles import (
     MODE_WEIGHTS,
     TOOL_OUTPUT,
+    ContestedPolicy,
     Profile,
     active_profile,
     compression_of,

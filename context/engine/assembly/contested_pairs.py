@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Literal, TypeVar
 
-from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
+from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.engine.assembly.inclusion_filters import shortened
 from context.engine.assembly.prompt_section import ContestAnnotation, FixedSection, Item
 from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode

@@ -14,8 +14,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
-from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
+from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.engine.section_budgets import MAX_TOTAL
 from context.models import VIEW_RUN
 from context.selectors import SectionUse, sections_used

@@ -26,7 +26,7 @@ from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.content_words import content_words
-from context.feedback.fingerprint_stats import FEW, fingerprints
+from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
