@@ -185,7 +185,7 @@ def contested_facts(
     # Parsed in one piece: for short texts, the call takes most of the time.
     contests = json.loads(f"[{','.join(about for about, *_ in rows)}]")
     for (_, endorsed, *columns), own in zip(rows, contests, strict=True):
-        # The same values as in the index row (memory/types/facts.py).
+        # The same values as in the index row (memory/types/stores.py).
         row: dict[str, Any] = dict(zip(_HIT, columns, strict=True))
         row["happened_at"] = row.pop("valid_from") or row["recorded_at"]
         row["scope"] = tier_of(row["scope"], row["project"], row["task"])
