@@ -292,7 +292,8 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     The input is checked against the censors: `censors` lists those that it triggers, counted once unless it is a dry
     run or a historical context. The client must stop if `censor_verdict` is `block`.
     """
-    record = context_assemble(payload.as_request(), **agent_arguments(request, agent))
+    whose = agent_arguments(request, agent)
+    record = context_assemble(payload.as_request(), **whose)
     return raw_json_response(_prompt(record, explain=payload.explain))
 
 

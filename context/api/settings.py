@@ -202,9 +202,9 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 @router.put("/settings", response={200: SettingsOut, **CHANGE_REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
-    given = payload.dict()
+    whose, given = agent_arguments(request, agent), payload.dict()
     given |= {name: check(given[name]) for name, check in CHECKS.items() if given[name] is not None}
-    return settings_update(**agent_arguments(request, agent), **given)
+    return settings_update(**whose, **given)
 
 
 @router.get("/settings/history", response={200: SettingsHistoryOut, **REFUSALS}, summary="Their versions (people)")

@@ -224,8 +224,8 @@ def impacts_of(
 
     Requests about the past are skipped, since the change is made now. All prompts of a request share the loaded inputs,
     except for a fact that would be searched from now on, which needs another search. The agent's expectations are
-    checked the same way. No request starts after `seconds`, and no expectation after as many more. Raises Invalid,
-    NotAllowed.
+    checked the same way. No request starts after `seconds`, and no expectation of all changes after as many more, but
+    the first of each. Raises Invalid, NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
         raise Invalid(f"n must be between 1 and {MAX_RUNS}.", field="n")
@@ -246,13 +246,14 @@ def impacts_of(
         except (Invalid, NotFound, KeyError):
             # The request has an older format, or its profile was deleted.
             unreadable += 1
+    until = time.monotonic() + seconds
     return [
         Impact(
             tuple(rows[place] for rows in found),
             len(runs),
             0 < len(recent) < last,
             unreadable,
-            expectation_impact(agent=agent, overrides=change, by=by, seconds=seconds),
+            expectation_impact(agent=agent, overrides=change, by=by, seconds=until - time.monotonic()),
         )
         for place, change in enumerate(changes)
     ]
@@ -274,12 +275,11 @@ def records_of(agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: 
     view = persona_memory(agent, by, run.persona)
     resolved = request_resolve(view, ContextRequest.of_json(run.request))
     changes = [change.visible_to(view.personas) for change in changes]
-    others = [key for change in changes for key in change.metadata]
-    inputs = context_inputs_load(view, resolved, others=others)
+    inputs = context_inputs_load(view, resolved, others=[key for change in changes for key in change.metadata])
     records = [build_record(inputs)]
     for change in changes:
         with subjects_merged_in_dry_run(agent, change.merged):
-            records.append(build_record(context_inputs_with(view, inputs, change, others), change))
+            records.append(build_record(context_inputs_with(view, inputs, change, [*change.metadata]), change))
     return tuple(records)
 
 

@@ -53,17 +53,18 @@ def webhook_create(
     if Webhook.objects.filter(agent=agent).count() >= MAX_WEBHOOKS:
         raise Conflict(f"An agent has at most {MAX_WEBHOOKS} webhooks.")
     secret = _secret_check(secret) if secret else secret_make()
-    # It begins where the streams end.
+    url, scopes, kinds = url_check(url), _scopes_check(scopes), _kinds_check(kinds, scopes)
+    # It begins where the streams end, which are locked from here on.
     for stream in Persona.values:
         stream_publish(agent.pk, stream)
     ends = dict(ChangeStream.objects.filter(agent=agent).values_list("persona", "last"))
     webhook = Webhook.objects.create(
         agent=agent,
         persona=persona,
-        url=url_check(url),
+        url=url,
         secret=secret_encrypt(secret, PURPOSE),
-        scopes=_scopes_check(scopes),
-        kinds=_kinds_check(kinds, scopes),
+        scopes=scopes,
+        kinds=kinds,
         bodies=bodies,
         actor_position=ends.get(Persona.ACTOR, 0),
         subconscious_position=ends.get(Persona.SUBCONSCIOUS, 0),

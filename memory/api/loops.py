@@ -104,8 +104,8 @@ def loops_get(
 @router.post("/loops/{path:loop_id}/close", response={200: LoopOut, **REFUSALS}, summary="Close a loop")
 def loop_close_post(request: HttpRequest, loop_id: str, agent: AgentSlug = "") -> Any:
     """Close a loop. Its summary is created afterwards, and also covers events that arrive later."""
-    loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
-    return loop_close(**agent_arguments(request, agent), loop_id=loop_id)
+    whose = agent_arguments(request, agent)
+    return loop_close(**whose, loop_id=text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS))
 
 
 @router.get("/loops/{path:loop_id}", response={200: LoopWithEvents, **REFUSALS}, summary="One loop")

@@ -83,7 +83,7 @@ def message_answer(request: HttpRequest) -> HttpResponse:
         return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
     except Exception as error:
         # Older clients read the body of an error only where the exchange itself went well.
-        status = getattr(error, "status", 200) if modern or asked is None else 200
+        status = error.status if isinstance(error, ProtocolError) and (modern or asked is None) else 200
         return JsonResponse(error_message(asked, error), status=status)
 
 

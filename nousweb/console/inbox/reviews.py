@@ -218,7 +218,8 @@ def _buttons(review: MemoryReview) -> list[ResolutionButton]:
         return _attribute_buttons(review)
     allowed, kind = RESOLUTIONS[review.kind], Kind(review.kind)
     found = [BUTTONS_OF_KIND.get((kind, each)) or RESOLUTION_BUTTONS.get(each) for each in allowed]
-    suggested = SUGGESTED.get(review.verdict.get("relation", ""), "")
+    # A blind sample is decided without the judge's word.
+    suggested = "" if review.details.get("blind") else SUGGESTED.get(review.verdict.get("relation", ""), "")
     return [replace(each, suggested=each.value == suggested) for each in found if each]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -112,7 +113,9 @@ def _second_factor_told(person: Any) -> Any:
     if person.needs_second_factor:
         return _two_lines(state, "Required at the next page that they open")
     return format_html(
-        "{} {}", state, goto("Require", LOG_IN_RULES, query=f"?role={role}", title=f"Require one of the role {role}")
+        "{} {}",
+        state,
+        goto("Require", LOG_IN_RULES, query=f"?{urlencode({'role': role})}", title=f"Require one of the role {role}"),
     )
 
 

@@ -271,7 +271,11 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
 
     make_run(ledger, Principal.of_user(bob), ASKED)
     assert client.get(COMPARE).context["diff"].added
-    assert model.requests == [], "the model is asked by whoever sends the question, not by who opens the page"
+    preview = {"a": "now", "b": str(proposal.pk), "session": "preview", "input": ASKED, "preview": "1"}
+    assert client.post(COMPARE, preview).context["diff"].added
+    assert model.requests == [], (
+        "the model is asked by whoever sends the question, not by who opens or changes the page"
+    )
     model.always(says("Lag."))
     before = rows()
     given = {"a": "now", "b": str(proposal.pk), "session": "tried", "input": ASKED}
@@ -313,10 +317,15 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     assert f"{ASKED}</textarea>" in shown
     assert "Answer in one word." in shown
     assert "A model would add both answers." in shown
-    # What is asked stands in the address.
     other = client.get(COMPARE, {"a": "now", "b": "now", "input": "Since when?"})
     assert "Since when?</textarea>" in markup(other)
     assert other.context["diff"].identical
+    # A question may be longer than an address, so it is posted, here as a preview and there without a model.
+    given = {name: page.context["form"][name].value() for name in ("a", "b", "session")}
+    for more in ({"preview": "1"}, {}):
+        long = client.post(COMPARE, {**given, "input": "Which replica lags? " * 900, **more})
+        assert long.status_code == 200
+        assert long.context["tried"]["change"] > 0, more
     assert rows() == before
 
 

@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
+from context.models import ASSEMBLE
 from context.services.playground import TALK, playground_compare
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
@@ -101,7 +102,8 @@ class CompareForm(PlaygroundForm):
 def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The same message to the identities that ?a= and ?b= name, with the difference of their prompts.
 
-    It begins with the latest proposal on the latest question. Only a message that is sent (POST) reaches the model.
+    It begins with the latest proposal on the latest question. Only a message that is sent reaches the model, no
+    `preview`. Both are posted: a question may be longer than an address, and is no part of one.
     """
     identities, current = _identities(agent, by), _current(agent)
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
@@ -121,11 +123,12 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
             usual = {"a": first, "b": NOW}
         asked = request.GET.get("input", questions[0][0] if questions else "")[:MAX_MESSAGE_CHARACTERS]
         initial = {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
-        form = CompareForm(initial if asked.strip() else None, initial=initial, **known)
+        is_shown = bool(asked.strip()) and by.may(ASSEMBLE)
+        form = CompareForm(initial if is_shown else None, initial=initial, **known)
     last: list[TurnView] = []
     if form.is_valid():
         said = [form.cleaned_data[conversation] for _, conversation in SIDES]
-        last = _turns(form, identities, agent, by, ask=request.method == "POST")
+        last = _turns(form, identities, agent, by, ask=request.method == "POST" and "preview" not in request.POST)
     chosen = [str(form[name].value()) for name, _ in SIDES]
     tried_now = [identities.get(key) for key in chosen]
     if last and all(one.turn.answer and not one.turn.blocked for one in last):
