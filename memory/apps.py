@@ -11,7 +11,7 @@ class MemoryConfig(AppConfig):
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.registrations import new_agent_config, profile_sources
         from identity.services.change_feed import bodies
-        from memory.policy.consent import CONSENT_KEY, DEFAULT_CONSENT
+        from memory.policy.oversight import CONSENT_KEY, DEFAULT_CONSENT
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.services.change_bodies import memory_bodies
         from memory.types import MEMORY_TYPES

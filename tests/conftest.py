@@ -30,7 +30,7 @@ from identity.principal import Principal
 from identity.registrations import new_agent_config
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
-from memory.policy import consent
+from memory.policy import oversight
 from nousweb.database.distribute import distribute
 from nousweb.lib.distribution import is_distributed
 from tests.baseline import Baseline
@@ -160,7 +160,7 @@ def _live_server_keeps_its_connections() -> Iterator[None]:
 def _nothing_is_sampled_by_chance() -> Iterator[None]:
     """Ids of facts are random, and so are the few whose automatic decision opens a blind review."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(consent, "BLIND_SHARE", 0.0)
+        patch.setattr(oversight, "BLIND_SHARE", 0.0)
         yield
 
 

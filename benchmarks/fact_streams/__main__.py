@@ -92,7 +92,7 @@ def is_told_unmarked(client: Client, step: Step) -> bool:
 def ask_without_limit(slug: str) -> None:
     """Deciding well counts, and hiding does not: no question is left out for the attention that it costs."""
     from identity.models import Agent
-    from memory.policy.consent import ATTENTION_KEY, AttentionBudget
+    from memory.policy.oversight import ATTENTION_KEY, AttentionBudget
 
     agent = Agent.objects.get(slug=slug)
     agent.config[ATTENTION_KEY] = AttentionBudget(unlimited=True).as_json()

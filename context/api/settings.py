@@ -12,6 +12,7 @@ from context.engine.analysis.profiles import MAX_CATEGORIES, ContestedOrder, Con
 from context.engine.section_budgets import MAX_TOTAL
 from context.services.agent_settings import (
     BUDGETS,
+    CHANGE,
     AgentSettings,
     SettingsVersion,
     settings_get,
@@ -22,7 +23,7 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.api.common import agent_arguments
 from memory.policy import TRUST_ORDER
-from memory.policy.consent import (
+from memory.policy.oversight import (
     DEFAULT_AUTONOMY,
     DEFAULT_BUDGET,
     MAX_DAYS,
@@ -202,7 +203,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 @router.put("/settings", response={200: SettingsOut, **CHANGE_REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
-    whose, given = agent_arguments(request, agent), payload.dict()
+    whose, given = agent_arguments(request, agent, CHANGE), payload.dict()
     given |= {name: check(given[name]) for name, check in CHECKS.items() if given[name] is not None}
     return settings_update(**whose, **given)
 

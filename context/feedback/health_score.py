@@ -24,7 +24,7 @@ from memory.lifecycle.handler import NEVER_STALE, STALE_AFTER
 from memory.models import Fact, ItemType, SearchItem, SearchStatistics
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from memory.policy.consent import wilson_interval
+from memory.policy.oversight import wilson_interval
 from nousweb.lib import NotFound, clock
 from nousweb.lib.transactions import sql_row
 

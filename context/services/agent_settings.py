@@ -36,7 +36,7 @@ from identity.services.versions import agent_lock
 from memory.layers.short_term_search import StmConfig
 from memory.models import SERVES_USERS, ItemType, SearchItem, serves_users
 from memory.persona import persona_memory
-from memory.policy.consent import (
+from memory.policy.oversight import (
     ATTENTION_KEY,
     AUTONOMY_KEY,
     CONSENT_KEY,

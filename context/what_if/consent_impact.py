@@ -8,7 +8,7 @@ from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from memory.models import Fact, LongTermEntry, OriginFields, Trust
-from memory.policy.consent import ConsentAction, ConsentPolicy, NewMemory
+from memory.policy.oversight import ConsentAction, ConsentPolicy, NewMemory
 from memory.services.quarantine.requests import instructs
 from memory.types import MEMORY_TYPES
 

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from identity.models import Agent, AgentRow, Persona
-from memory.policy.consent import ConsentRequest
+from memory.policy.oversight import ConsentRequest
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, UNASSIGNED
 

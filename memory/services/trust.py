@@ -12,7 +12,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Fact, LongTermEntry, Trust
 from memory.policy import DERIVED_TYPES, SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, UNTRUSTED, WEB_SOURCE
-from memory.policy.consent import ConsentAction, ConsentPolicy, ConsentRequest, NewMemory
+from memory.policy.oversight import ConsentAction, ConsentPolicy, ConsentRequest, NewMemory
 from memory.services.quarantine.requests import instructs
 from nousweb.lib import NotAllowed, choice_check, clock
 

@@ -33,7 +33,7 @@ from identity.services.proposals import (
 from identity.services.tokens import token_create
 from memory.models import Subject
 from memory.persona import VIEWS
-from memory.policy.consent import AttentionBudget
+from memory.policy.oversight import AttentionBudget
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
 from memory.services.loops import loops_close_idle

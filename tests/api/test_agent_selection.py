@@ -14,6 +14,9 @@ CALLS = [
     ("POST", "/facts", {"content": "Paris is in France."}),
     ("POST", "/context", {"session_id": "s", "input": "?"}),
     ("POST", "/reinitiate", {}),
+    # What they send is looked at after who sends it.
+    ("POST", "/context", {"session_id": "s", "input": "?", "budgets": {"nothing": 1}}),
+    ("POST", f"/loops/{'x' * 400}/close", None),
 ]
 
 

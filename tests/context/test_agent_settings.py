@@ -9,7 +9,7 @@ from django.urls import reverse
 from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.models import ContextRun
 from identity.models import AuditEvent
-from memory.policy.consent import AttentionBudget
+from memory.policy.oversight import AttentionBudget
 from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock
@@ -151,7 +151,12 @@ def test_settings_of_an_unknown_profile_are_refused(admin):
 
 def test_settings_are_out_of_reach_of_tokens_and_reviewers(api, ada, all_scopes_token, bob):
     for caller, query in ((api.as_token(all_scopes_token), None), (api.as_person(bob), AGENT)):
-        for body in ({"budgets": {"identity": 0}}, {"attention": {"unlimited": True}}):
+        for body in (
+            {"budgets": {"identity": 0}},
+            {"attention": {"unlimited": True}},
+            # What they send is looked at after who sends it.
+            {"contested": {"categories": {"": "both"}}},
+        ):
             assert_problem(caller.put("/settings", body, query), 403, "not_allowed")
         assert_problem(caller.post("/settings/restore", {"version": 0}, query), 403, "not_allowed")
     assert_problem(api.as_token(all_scopes_token).get("/settings"), 403, "not_allowed")

@@ -5,6 +5,7 @@ import json
 import pytest
 from django.test import Client
 
+from nousweb.lib.errors import NotFound
 from tests.mcp.conftest import ENVELOPE, HANDSHAKE, MODERN
 
 pytestmark = pytest.mark.django_db
@@ -89,6 +90,17 @@ def test_modern_errors_have_the_status_of_http(mcp, actor_token):
     headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "no/such"}
     answer = mcp(actor_token).send(message("no/such", params={"_meta": ENVELOPE}), **headers)
     assert answer.status_code == 404
+
+
+def test_failure_of_the_server_is_told_as_one_whatever_its_own_status(mcp, actor_token, monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise NotFound("This row is nobody's business.")
+
+    monkeypatch.setattr("nousweb.mcp.streamable_http.answer", fails)
+    headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/list"}
+    answer = mcp(actor_token).send(message("tools/list", params={"_meta": ENVELOPE}), **headers)
+    assert (answer.status_code, json.loads(answer.content)["error"]["code"]) == (200, -32603)
+    assert "business" not in answer.content.decode()
 
 
 @pytest.mark.parametrize(

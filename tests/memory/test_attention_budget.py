@@ -13,7 +13,7 @@ from identity.principal import Principal
 from memory.lifecycle.runner import job_run, judgements_retry
 from memory.models import Attribute, Fact, Job, MemoryReview, ProjectScope
 from memory.persona import VIEWS
-from memory.policy.consent import AttentionBudget
+from memory.policy.oversight import AttentionBudget
 from memory.search.contested_facts import contested_facts
 from memory.services.facts import fact_learn
 from memory.services.reviews.states import REVIEW, review_ask, reviews_expire

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from identity.models import Agent, AuditEvent, Notification
 from memory.lifecycle.runner import job_run, judgements_retry
 from memory.models import Fact, FactChange, Job, MemoryReview
-from memory.policy import consent
-from memory.policy.consent import Autonomy, is_blind_sample, wilson_interval
+from memory.policy import oversight
+from memory.policy.oversight import Autonomy, is_blind_sample, wilson_interval
 from memory.services.facts import fact_learn
 from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.states import review_ask, reviews_expire
@@ -32,7 +32,7 @@ GRAZ, LINZ, WIEN = ("Tim lives in Graz.", "Tim lives in Linz.", "Tim lives in Wi
 
 @pytest.fixture
 def all_sampled(monkeypatch):
-    monkeypatch.setattr(consent, "BLIND_SHARE", 1.0)
+    monkeypatch.setattr(oversight, "BLIND_SHARE", 1.0)
 
 
 @pytest.fixture
@@ -59,17 +59,17 @@ def active():
 
 
 def test_sample_is_chosen_by_the_id_of_the_fact(monkeypatch):
-    monkeypatch.setattr(consent, "BLIND_SHARE", 0.05)
+    monkeypatch.setattr(oversight, "BLIND_SHARE", 0.05)
     keys = [UUID(int=number) for number in range(10_000)]
     chosen = [key for key in keys if is_blind_sample(key)]
     assert 400 < len(chosen) < 600
     assert chosen == [key for key in keys if is_blind_sample(key)]
-    monkeypatch.setattr(consent, "BLIND_SHARE", 0.0)
+    monkeypatch.setattr(oversight, "BLIND_SHARE", 0.0)
     assert not is_blind_sample(uuid4())
 
 
 def test_sample_is_taken_of_the_chosen_share_alone(monkeypatch, learn):  # noqa: F811
-    monkeypatch.setattr(consent, "BLIND_SHARE", 0.0)
+    monkeypatch.setattr(oversight, "BLIND_SHARE", 0.0)
     learn(GRAZ, subject="Tim")
     learn(LINZ, subject="Tim")
     assert not MemoryReview.objects.exists()
@@ -148,7 +148,7 @@ def test_sample_of_a_judges_verdict_hides_it(monkeypatch, learn, answer, bob):  
     for content in ("Tim enjoys drinking green tea in the morning.", TEA):
         learn(content, subject="Tim")
     review = MemoryReview.objects.get()
-    monkeypatch.setattr(consent, "BLIND_SHARE", 1.0)
+    monkeypatch.setattr(oversight, "BLIND_SHARE", 1.0)
     with JudgeServer() as server, server.configured():
         server.reply(relation="duplicate", confidence=0.95, reason="The same cup of it.")
         assert judgements_retry() == 1

@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.registrations import new_agent_config
 from identity.services.agents import agent_create
 from memory.models import Fact, MemoryReview
-from memory.policy.consent import DEFAULT_CONSENT
+from memory.policy.oversight import DEFAULT_CONSENT
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.states import reviews_expire

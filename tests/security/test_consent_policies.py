@@ -8,7 +8,7 @@ import pytest
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.agents import agent_create
 from memory.models import MemoryReview
-from memory.policy.consent import ConsentPolicy
+from memory.policy.oversight import ConsentPolicy
 from memory.services.reviews.quarantine_resolution import quarantined_texts
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.states import reviews_expire

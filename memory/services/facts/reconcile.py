@@ -15,7 +15,7 @@ from memory.comparison.compare_facts import Comparison, FactMatch, Kind, decide_
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, configured_judge, pairs_judge
 from memory.models import Fact, MemoryReview
-from memory.policy.consent import AutomaticDecision, Autonomy
+from memory.policy.oversight import AutomaticDecision, Autonomy
 from memory.services.facts.changes import alias_assign, fact_invalidate, fact_store, facts_lock
 from memory.services.facts.comparable_facts import ComparisonCache, Vector, candidates_compare
 from memory.services.facts.repeated_facts import (

@@ -33,7 +33,7 @@ from memory.policy import (
     MAX_PENDING_REVIEWS_PER_TOKEN,
     REVIEW_RETRY_SECONDS,
 )
-from memory.policy.consent import ConsentRequest
+from memory.policy.oversight import ConsentRequest
 from memory.services.quarantine.requests import scan_new_text
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.states import review_reopen, reviews_settle

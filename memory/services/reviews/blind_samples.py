@@ -19,7 +19,7 @@ from identity.services.agents import agent_configure_all
 from identity.services.inbox_items import InboxItem, people_notify
 from memory.comparison.compare_facts import Comparison, reasons_of
 from memory.models import Fact, MemoryReview, MemoryReviewQuerySet, plain, scope_contains
-from memory.policy.consent import (
+from memory.policy.oversight import (
     AGREES,
     AUTONOMY_KEY,
     MIN_BLIND_ANSWERS,

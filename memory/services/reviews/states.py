@@ -17,7 +17,7 @@ from identity.services.audit import audit_record
 from identity.services.inbox_items import notifications_end
 from memory.models import Fact, MemoryReview, Subject, Validity
 from memory.policy import ESCALATES_TO, PROFILE_CATEGORIES
-from memory.policy.consent import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
+from memory.policy.oversight import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
 from nousweb.lib import Conflict, clock, existing
 
 REVIEW = "memory.review_memory"

@@ -5,6 +5,7 @@ from django.urls import path
 from nousweb.console.context.views import (
     agent_settings,
     compare_runs,
+    consent,
     context_runs,
     expectations,
     impact,
@@ -23,7 +24,7 @@ urlpatterns = [
     path(f"{AGENT}playground/", playground.agent_playground, name="agent_playground"),
     path(f"{AGENT}playground/compare/", playground_compare.agent_playground_compare, name="agent_playground_compare"),
     path(f"{AGENT}settings/", agent_settings.agent_context_settings, name="agent_context_settings"),
-    path(f"{AGENT}consent/", agent_settings.agent_consent, name="agent_consent"),
+    path(f"{AGENT}consent/", consent.agent_consent, name="agent_consent"),
     path(
         f"{AGENT}settings/restore/<int:version>/",
         agent_settings.agent_context_settings_restore,

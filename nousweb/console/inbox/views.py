@@ -23,7 +23,7 @@ from identity.principal import Principal
 from identity.services.inbox_items import notifications_read, person_of, reviewers
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
 from memory.models import FactChange, MemoryReview
-from memory.policy.consent import AutomaticDecision, Autonomy
+from memory.policy.oversight import AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.resolve import BULK_RESOLUTIONS

@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from memory.policy.consent import ConsentPolicy
+from memory.policy.oversight import ConsentPolicy
 from tests.factories import make_fact, make_run
 from tests.http import browser
 

@@ -6,7 +6,7 @@ from html import unescape
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -346,6 +346,11 @@ def test_only_who_may_talks_and_only_to_agents_that_they_see(
     person_agents_set(person=bob, agents=[bruno], by=owner)
     assert browser(bob).post(URL, {"input": ASKED, "session": "s"}).status_code == 404
     assert model.requests == []
+    # The tab leads those who may talk, but see no identities, to what they may.
+    talker = User.objects.create_user("talker")
+    talker.user_permissions.add(Permission.objects.get(codename="talk_to_agent"))
+    answer = browser(talker).get(COMPARE)
+    assert (answer.status_code, answer.headers["Location"]) == (302, URL)
 
 
 HALF = '[{"role": "user", "content": "\\ud800"}, {"role": "assistant", "content": "Yes."}]'

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
@@ -98,13 +98,16 @@ class CompareForm(PlaygroundForm):
         return self.read("conversation_b")
 
 
-@agent_page(TALK, "identity.view_identityversion", methods=FORM, fresh=True)
+@agent_page(TALK, methods=FORM, fresh=True)
 def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The same message to the identities that ?a= and ?b= name, with the difference of their prompts.
 
     It begins with the latest proposal on the latest question. Only a message that is sent reaches the model, no
     `preview`. Both are posted: a question may be longer than an address, and is no part of one.
     """
+    if not by.may("identity.view_identityversion"):
+        # The page's own tab leads here.
+        return redirect("agent_playground", agent.slug)
     identities, current = _identities(agent, by), _current(agent)
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
