@@ -18,7 +18,7 @@ from identity.policy.permissions import (
     is_reading,
 )
 from nousweb.lib import NotAllowed, NotFound
-from nousweb.lib.constrained_types import UNASSIGNED
+from nousweb.lib.bounds import UNASSIGNED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

@@ -38,7 +38,7 @@ from memory.models import (
     serves_users,
 )
 from nousweb.lib import NotAllowed, NotFound
-from nousweb.lib.constrained_types import UNASSIGNED
+from nousweb.lib.bounds import UNASSIGNED
 
 Row = TypeVar("Row", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet)

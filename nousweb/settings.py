@@ -202,12 +202,10 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
     "django_filters",
     "axes",
     "django_htmx",
     "django_q",
-    "ninja",
 ]
 
 MIDDLEWARE = [
@@ -251,7 +249,13 @@ CONFIRM_URL = "/account/confirm/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
-FILE_LOADERS = ["nousweb.console.template_loader.Loader", "django.template.loaders.app_directories.Loader"]
+# The page of the API is found in its package: an installed app would be loaded, pydantic with it, by every command.
+NINJA = Path(find_spec("ninja").origin).parent  # type: ignore[union-attr,arg-type]
+FILE_LOADERS = [
+    "nousweb.console.template_loader.Loader",
+    "django.template.loaders.app_directories.Loader",
+    ("django.template.loaders.filesystem.Loader", [NINJA / "templates"]),
+]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -286,7 +290,7 @@ CACHES = {
 }
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [RESOURCES / "static"]
+STATICFILES_DIRS = [RESOURCES / "static", NINJA / "static"]
 STATIC_ROOT = DATA_DIR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

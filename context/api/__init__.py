@@ -28,15 +28,8 @@ from memory.models import Censor
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from memory.search.result import SearchHit
 from nousweb.lib import moment_check
-from nousweb.lib.constrained_types import (
-    MAX_TAGS,
-    AgentSlug,
-    OneOf,
-    ProjectKey,
-    ReadingUser,
-    TaskKey,
-    UnitInterval,
-)
+from nousweb.lib.bounds import MAX_TAGS
+from nousweb.lib.constrained_types import AgentSlug, OneOf, ProjectKey, ReadingUser, TaskKey, UnitInterval
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, Moment, part_of, raw_json_response
 from nousweb.lib.tracing import trace_id
 

@@ -33,14 +33,8 @@ from memory.search.result import SearchHit
 from memory.selectors.memory_expansion import MemoryDetail, memory_expand, memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib import NotFound, clock
-from nousweb.lib.constrained_types import (
-    MAX_QUERY_CHARACTERS,
-    AgentSlug,
-    ProjectKey,
-    ReadingUser,
-    TaskKey,
-    UnitInterval,
-)
+from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
+from nousweb.lib.constrained_types import AgentSlug, ProjectKey, ReadingUser, TaskKey, UnitInterval
 from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Moment, raw_json_response
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from identity.models.agents import Agent, AuthorFields, Persona
 from identity.policy.oauth import MAX_REDIRECT_URI_CHARACTERS, REFRESH_LIFETIME, SECRET_LIFETIME
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):

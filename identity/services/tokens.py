@@ -15,7 +15,7 @@ from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
-from nousweb.lib.constrained_types import EVERYBODY, key_text, user_text
+from nousweb.lib.bounds import EVERYBODY, key_text, user_text
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 MAX_TOKEN_PROJECTS = 20

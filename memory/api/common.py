@@ -23,7 +23,8 @@ from memory.policy import (
 )
 from memory.selectors.filters import MemoryFilter
 from nousweb.lib import existing
-from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, UserKey, entry, text
+from nousweb.lib.bounds import MAX_TAGS
+from nousweb.lib.constrained_types import OneOf, ProjectKey, TaskKey, UnitInterval, UserKey, entry, text
 from nousweb.lib.keyset_page import keyset_page
 from nousweb.lib.schemas import Derived, Input, optional
 

@@ -44,9 +44,8 @@ from memory.services.documents import (
     documents_refresh,
     namespace_check,
 )
+from nousweb.lib.bounds import MAX_PAGE, MAX_QUERY_CHARACTERS
 from nousweb.lib.constrained_types import (
-    MAX_PAGE,
-    MAX_QUERY_CHARACTERS,
     AgentSlug,
     AnyProject,
     AnyTask,

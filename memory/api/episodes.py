@@ -29,16 +29,7 @@ from memory.models import Episode, Event
 from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
-from nousweb.lib.constrained_types import (
-    AgentSlug,
-    AnyProject,
-    AnyTask,
-    AnyUser,
-    PageCursor,
-    PageLimit,
-    entry,
-    text,
-)
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, AnyUser, PageCursor, PageLimit, entry, text
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional, page_of
 
 Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]

@@ -21,18 +21,9 @@ from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib import NotAllowed, choice_check, moment_check, text_check
-from nousweb.lib.constrained_types import (
-    MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS,
-)
-from nousweb.lib.constrained_types import (
-    WORD,
-    AgentSlug,
-    AnyProject,
-    AnyTask,
-    AnyUser,
-    PageCursor,
-    PageLimit,
-)
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
+from nousweb.lib.bounds import WORD
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, AnyUser, PageCursor, PageLimit
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Moment, page_of
 
 Id = Annotated[str, BeforeValidator(str)]

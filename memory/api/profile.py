@@ -14,13 +14,7 @@ from identity.policy.sections import Section
 from memory.api.common import caller
 from memory.api.facts import FactOut
 from memory.models import Fact, ProjectScope, scope_check
-from nousweb.lib.constrained_types import (
-    AgentSlug,
-    PageLimit,
-    ProjectKey,
-    ReadingUser,
-    TaskKey,
-)
+from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, ReadingUser, TaskKey
 from nousweb.lib.schemas import REFUSALS
 
 

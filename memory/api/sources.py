@@ -9,11 +9,7 @@ from pydantic import Field
 
 from memory.api.common import SourceRefIn, agent_arguments
 from memory.services.memory_write import source_report
-from nousweb.lib.constrained_types import (
-    AgentSlug,
-    ProjectKey,
-    UserKey,
-)
+from nousweb.lib.constrained_types import AgentSlug, ProjectKey, UserKey
 from nousweb.lib.schemas import REFUSALS
 
 

@@ -15,7 +15,7 @@ from weakref import WeakSet
 from memory.embedding.local import RUNS
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import embedder_named, query_announce
-from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
+from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
 from nousweb.lib.tracing import carried
 
 Asker = tuple[int, str]

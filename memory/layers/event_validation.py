@@ -23,7 +23,7 @@ from nousweb.lib import (
     unstorable_reason,
     word_check,
 )
-from nousweb.lib.constrained_types import EVERYBODY
+from nousweb.lib.bounds import EVERYBODY
 
 KIND_PERSONAS: dict[str, tuple[str, ...]] = {
     EventKind.SUBCONSCIOUS_PROMPT: (Persona.SUBCONSCIOUS,),

@@ -16,7 +16,7 @@ from django.urls import reverse
 from identity.models import Agent, AgentRow, Persona
 from memory.policy.oversight import ConsentRequest
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, UNASSIGNED
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS, UNASSIGNED
 
 UNIT_INTERVAL = [MinValueValidator(0.0), MaxValueValidator(1.0)]
 

@@ -15,7 +15,7 @@ from identity.principal import Principal
 from memory.models.base import Scope
 from memory.policy import MAX_PROJECTS
 from nousweb.lib import Invalid, NotAllowed, choice_check
-from nousweb.lib.constrained_types import EVERYBODY, UNASSIGNED, key_text, user_text
+from nousweb.lib.bounds import EVERYBODY, UNASSIGNED, key_text, user_text
 
 
 class Keys(NamedTuple):

@@ -8,7 +8,7 @@ from django.db.models.functions import MD5
 from identity.models import Agent, AgentRow
 from memory.models.base import PersonaRow, user_key_field
 from memory.policy import MAX_LOCATOR_CHARACTERS
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 
 LOCATORS = ("url", "path")
 """By one of these names a source says where it is. It is a text that nothing here ever opens."""

@@ -6,7 +6,7 @@ from django.urls import reverse
 from identity.models import Agent, AgentRow, Persona
 from memory.models.base import user_key_field, whose_words
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 
 
 class WorkingMemory(AgentRow):

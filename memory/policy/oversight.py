@@ -12,7 +12,7 @@ from uuid import UUID
 
 from memory.policy import PROFILE_CATEGORIES, TRUST_ORDER, UNTRUSTED
 from nousweb.lib import Invalid, choice_check, text_check, word_check
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 
 CONSENT_KEY = "consent"
 MAX_RULES = 50

@@ -30,7 +30,7 @@ from memory.services.search_index.writer import index_put
 from memory.services.trust import consent_request, event_origin, screened_as
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
-from nousweb.lib.constrained_types import EVERYBODY
+from nousweb.lib.bounds import EVERYBODY
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.transactions import sql_row, sql_rows
 

@@ -28,7 +28,7 @@ from memory.models import (
 from memory.persona import VIEWS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import Invalid, text_check
-from nousweb.lib.constrained_types import UNASSIGNED
+from nousweb.lib.bounds import UNASSIGNED
 from nousweb.lib.transactions import sql_row
 
 MANAGE = "memory.manage_user"

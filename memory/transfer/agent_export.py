@@ -24,7 +24,7 @@ from memory.transfer.export_tables import (
     table_name,
 )
 from nousweb.lib import Invalid
-from nousweb.lib.constrained_types import user_text
+from nousweb.lib.bounds import user_text
 from nousweb.lib.transactions import sql_change
 
 CHUNK = 1_000

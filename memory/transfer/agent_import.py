@@ -48,7 +48,7 @@ from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.types.stores import document_text
 from nousweb.lib import Conflict, Invalid, unapprovable_reason
-from nousweb.lib.constrained_types import EVERYBODY, key_text
+from nousweb.lib.bounds import EVERYBODY, key_text
 from nousweb.lib.transactions import sql_row
 from nousweb.lib.validation import visible_text
 

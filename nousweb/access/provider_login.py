@@ -17,8 +17,10 @@ import urllib3
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers import registry
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect import views
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.models import User
@@ -38,6 +40,9 @@ from nousweb.lib import DomainError, Invalid, NotAllowed, text_check
 from nousweb.lib.http_exchange import http_exchange
 
 log = structlog.get_logger(__name__)
+
+# Not by an installed app, which every command would load with an HTTP client.
+registry.register(OpenIDConnectProvider)
 
 PROVIDER_ID = "oidc"
 CONNECT = "provider_connect"

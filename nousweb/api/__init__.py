@@ -1,6 +1,7 @@
 """The API: one object with its routers, its error handlers and its refusal of unknown parameters."""
 
 import functools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException, UnreadablePostError
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError, ValidationErrorContext
@@ -176,13 +178,23 @@ class Api(NinjaAPI):
         return document
 
 
+class ApiPage(Swagger):
+    """Swagger's page with the files of its package, which is no installed app."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        self.settings["url"] = self.get_openapi_url(api, kwargs)
+        # People who are signed in try it with their session.
+        shown = {"swagger_settings": json.dumps(self.settings), "api": api, "add_csrf": True}
+        return render(request, self.template, shown)
+
+
 api = Api(
     title="Nous Web",
     version="1",
     description="What agents remember, believe and are told.",
     auth=[authenticated_caller, TokenAuth(), PersonAuth()],
     # Sorted by address: the operations of a noun stand together.
-    docs=Swagger({"operationsSorter": "alpha", "defaultModelsExpandDepth": -1}),
+    docs=ApiPage({"operationsSorter": "alpha", "defaultModelsExpandDepth": -1}),
     docs_decorator=require_safe,
 )
 _errors_handled(api)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
 
-from nousweb.lib.constrained_types import MAX_CURSOR_CHARACTERS
+from nousweb.lib.bounds import MAX_CURSOR_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import unstorable_reason
 

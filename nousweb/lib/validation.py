@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nousweb.lib import clock
+from nousweb.lib.bounds import MAX_TAGS, WORD
 from nousweb.lib.characters import invisible_characters, plain_text, position_of
-from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
 from nousweb.lib.prompt_escaping import chat_mark_indices, mark_at
 

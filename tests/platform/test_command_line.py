@@ -95,6 +95,13 @@ def test_command_help_and_mistakes_touch_neither_database_nor_data_folder(
     assert answer[2] is False
 
 
+def test_command_starts_without_loading_the_api_or_an_http_client(tmp_path: Path) -> None:
+    listed = "import sys, django; django.setup(); print(*{'ninja', 'pydantic', 'requests', 'urllib3'} & {*sys.modules})"
+    program_code = f"import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'nousweb.settings'; {listed}"
+    finished = program(tmp_path / "data", "-c", program_code)
+    assert (finished.returncode, finished.stdout.strip()) == (0, ""), finished.stdout + finished.stderr
+
+
 def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     counted = tmp_path / "metrics" / "counter_1.db"

@@ -58,7 +58,7 @@ from memory.models import KEYS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import Invalid, choice_check, clock, first_unstorable, moment_check, whole_check
-from nousweb.lib.constrained_types import MAX_TAGS
+from nousweb.lib.bounds import MAX_TAGS
 
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200

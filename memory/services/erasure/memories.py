@@ -50,7 +50,7 @@ from memory.services.subjects.registry import alias_find
 from memory.services.users import MANAGE
 from memory.types import MEMORY_TYPES
 from nousweb.lib import Invalid, NotFound, clock, visible_text_check
-from nousweb.lib.constrained_types import EVERYBODY
+from nousweb.lib.bounds import EVERYBODY
 from nousweb.lib.transactions import sql_change
 
 

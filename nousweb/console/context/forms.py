@@ -21,7 +21,7 @@ from memory.selectors.filters import MomentInput
 from nousweb.console.common import section_label
 from nousweb.console.context.presentation import SORTS, VERDICT_FILTERS
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
 
 _KEY = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{1,19}"

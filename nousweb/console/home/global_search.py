@@ -34,7 +34,7 @@ from nousweb.console.identity.forms import AgentForm
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.people.forms import MailForm
 from nousweb.console.templatetags.console import clock_or_day
-from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
+from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.transactions import sql_change
 from nousweb.lib.visible_text import snippet

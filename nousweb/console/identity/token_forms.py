@@ -10,7 +10,7 @@ from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.selectors.filters import DateInput, agent_choices
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 
 SCOPE_MEANING = {
     "identity:read": "read its own identity and proposals",

@@ -17,7 +17,7 @@ from memory.policy import (
 )
 from memory.selectors.filters import MomentInput
 from nousweb.console.common import SHORTCUTS
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 
 
 def _scope() -> forms.ChoiceField:

@@ -27,7 +27,7 @@ from memory.policy.oversight import (
 )
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import FORM, agent_page
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid, StaleEdit
 
 SHOWN = 10

@@ -69,7 +69,7 @@ from nousweb.console.common import (
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.templatetags.console import when
-from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
+from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 NAMED = re.compile(rf"\b({'|'.join(MEMORY_TYPES)}) ([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\b")

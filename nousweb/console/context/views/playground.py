@@ -21,7 +21,7 @@ from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write, profile_choices
 from nousweb.console.context.presentation import PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import unstorable_reason
 

@@ -39,7 +39,7 @@ from memory.services.users import CHANGE, MANAGE, TYPES, agents_of_user, memorie
 from memory.transfer.agent_export import user_export
 from nousweb.console.common import FORM, TYPE_PAGES, Action, Column, ListPage, Title, agent_page, page_of, refused_on
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
-from nousweb.lib.constrained_types import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
+from nousweb.lib.bounds import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
 from nousweb.lib.errors import NotFound
 
 LATEST = 100
