@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
@@ -69,7 +70,9 @@ class Command(BaseCommand):
         Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
         if demo and demo_wanted():
             self._say("Loading the demo data ...")
-            call_command("loaddemo")
+            # In a process of its own: the embedding model stays in memory, and this one only waits from here on.
+            if subprocess.run([sys.executable, "-m", "nousweb", "loaddemo"], check=False).returncode:
+                raise LaunchProblem("The demo data could not be loaded.")
         # The children have connections of their own; the supervisor needs none while it waits.
         connections.close_all()
         self._say("Starting the web server and the background worker ...")
