@@ -106,7 +106,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "inbox": ("inbox", none, ""),
     "inbox, one part": ("inbox", none, "?view=applied&sort=newest"),
     "inbox, compared": ("inbox_compare", lambda: ["changeproposal", *proposals(section="values")()], ""),
-    "inbox, empty": ("inbox", none, "?view=mine"),
+    "inbox, empty": ("inbox", none, "?view=mentioned"),
     "notifications": ("notifications", none, ""),
     "queue": ("review", none, ""),
     "queue, applied": ("review", none, "?status=applied"),

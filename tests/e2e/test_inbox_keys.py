@@ -85,3 +85,16 @@ def test_selected_row_is_taken_by_key(log_in: Callable[..., Page], ada: Agent, a
     page.keyboard.press("x")
     press_key(page, "A")
     expect(page.get_by_label("Assign to", exact=True)).to_be_focused()
+
+
+def test_items_of_one_assignee_are_chosen_by_key(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    make_proposal(ada, actor, "values", "Text of values.")
+    page = log_in(bob)
+    page.goto("/inbox/")
+    press_key(page, "M")
+    expect(page.get_by_label("Assignee")).to_be_focused()
+    page.get_by_label("Assignee").select_option("Assigned to me")
+    expect(page).to_have_url(re.compile("assignee=me"))
+    expect(page.get_by_text("No item matches these filters")).to_be_visible()

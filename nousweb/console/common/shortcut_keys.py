@@ -54,6 +54,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "split": Shortcut("l", "Split into two"),
     "restore": Shortcut("i", "Reactivate"),
     "discuss": Shortcut("C", "Comment for colleagues"),
+    "mine": Shortcut("M", "Choose whose items are shown"),
     "assign": Shortcut("A", "Assign it"),
     "snooze": Shortcut("Z", "Snooze it"),
     "skip": Shortcut("S", "Skip it"),

@@ -17,8 +17,9 @@ from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from identity.selectors.filters import agent_choices
 from memory.models import Fact, MemoryReview
+from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.console.inbox.item_titles import ItemTitle
-from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
+from nousweb.console.inbox.query import ASSIGNEES, MAX_RIVALS, PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
 from nousweb.lib import clock
 from nousweb.lib.textdiff import TextDiff
 
@@ -71,15 +72,6 @@ VIEWS = {
             "escalation.",
         ),
     ),
-    "mine": SplitView(
-        "Assigned to me",
-        "mine",
-        scope="mine",
-        empty=(
-            "Nothing is assigned to you",
-            "Items that colleagues assign to you appear here, and items that you assign to yourself.",
-        ),
-    ),
     "mentioned": SplitView(
         "Mentions",
         "mentioned",
@@ -116,6 +108,7 @@ class InboxFilter:
     status: str = "pending"
     agent: str = ""
     risk: str = ""
+    assignee: str = ""
     kind: str = ""
     sort: str = "risk"
     alike: str = ""
@@ -128,6 +121,7 @@ class InboxFilter:
             "view": list(VIEWS),
             "status": list(STATUSES),
             "risk": Risk.values,
+            "assignee": list(ASSIGNEES),
             "kind": [*Section.values, *MemoryReview.Kind.values],
             "sort": list(SORTS),
         }
@@ -176,7 +170,7 @@ class InboxFilter:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self.agent or self.risk or self.kind or self.alike or self.q)
+        return bool(self.agent or self.risk or self.assignee or self.kind or self.alike or self.q)
 
     @property
     def cleared(self) -> str:
@@ -198,6 +192,7 @@ class InboxFilter:
             view.scope,
             self.agent,
             self.risk,
+            self.assignee,
             (self.kind,) if self.kind else view.kinds,
             self.alike,
             "newest" if self.is_decided else self.sort,
@@ -231,6 +226,11 @@ class InboxForm(forms.Form):
     agent = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
     risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
+    assignee = forms.ChoiceField(
+        choices=[("", "Any assignee"), ("me", "Assigned to me"), ("nobody", "Not assigned")],
+        required=False,
+        widget=forms.Select({"data-key": SHORTCUTS["mine"].key, "data-key-label": SHORTCUTS["mine"].meaning}),
+    )
     sort = forms.ChoiceField(choices=list(SORT_LABELS.items()), required=False, label="Order")
     view = forms.CharField(widget=forms.HiddenInput, required=False)
     status = forms.CharField(widget=forms.HiddenInput, required=False)

@@ -129,7 +129,6 @@ QUEUE_LIMIT = 10_000
 _OF_PERSON = {
     "snoozed": "FROM identity_itemsnooze s WHERE s.person_id = %(person)s AND s.ended_at IS NULL"
     " AND (s.until IS NULL OR s.until > %(now)s)",
-    "mine": "FROM identity_itemassignment a WHERE a.person_id = %(person)s",
     "mentioned": "FROM identity_notification m WHERE m.person_id = %(person)s AND m.kind = 'mention'",
     "opinions": "FROM identity_secondopinion o WHERE o.person_id = %(person)s AND o.answered_at IS NULL",
 }
@@ -138,11 +137,12 @@ _HAS = {name: f"EXISTS (SELECT 1 {rows} AND item_id = item.id)" for name, rows i
 SCOPES = {
     "": f"NOT {_HAS['snoozed']}",
     "snoozed": _HAS["snoozed"],
-    "mine": f"NOT {_HAS['snoozed']} AND {_HAS['mine']}",
     "mentioned": _HAS["mentioned"],
     "opinions": _HAS["opinions"],
 }
 """By name of a scope the condition on an item; "" is for pending items that are not snoozed."""
+_ASSIGNED = "EXISTS (SELECT 1 FROM identity_itemassignment a WHERE a.item_id = item.id"
+ASSIGNEES = {"": "true", "me": f"{_ASSIGNED} AND a.person_id = %(person)s)", "nobody": f"NOT {_ASSIGNED})"}
 
 SORTS = {"risk": "priority DESC, created_at, id", "oldest": "created_at, id", "newest": "created_at DESC, id"}
 _BEYOND = {
@@ -218,7 +218,6 @@ FROM ({_MARKED}) marked GROUP BY item_id"""  # noqa: S608
 _WAITS = "NOT coalesce(snoozed, false)"
 _COUNTED = {
     "snoozed": "snoozed",
-    "mine": f"{_WAITS} AND mine",
     "mentioned": "mentioned",
     "opinions": "opinions",
     "": _WAITS,
@@ -267,6 +266,7 @@ class InboxQuery:
     scope: str = ""
     agent: str = ""
     risk: str = ""
+    assignee: str = ""
     kinds: tuple[str, ...] = field(default=())
     alike: str = ""
     sort: str = "risk"
@@ -377,6 +377,7 @@ class InboxQuery:
             SCOPES[self.scope]: self.scope or self.state != "decided",
             "agent_id = (SELECT id FROM identity_agent WHERE slug = %(agent)s)": self.agent,
             "risk = %(risk)s": self.risk,
+            ASSIGNEES[self.assignee]: self.assignee,
             "alike = %(alike)s": self.alike,
             "kind = ANY (%(kinds)s)": self.kinds,
         }

@@ -236,6 +236,7 @@ FIRST_FILTERS = (
     "category",
     "agent",
     "kind",
+    "assignee",
     "subject",
     "period",
     "outcome",
@@ -269,7 +270,9 @@ def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
     shown = [field for field in ranked if field.name not in SELDOM_FILTERS.union(days)][:FILTERS_SHOWN]
     # An order leaves nothing out, so it need not show.
     first = [field for field in ranked if field in shown or field.errors or (field.value() and field.name != "sort")]
-    return first, [field for field in ranked if field not in first]
+    rest = [field for field in ranked if field not in first]
+    # A menu of one would take its place.
+    return (first, rest) if len(rest) > 1 else (ranked, [])
 
 
 @register.simple_block_tag(takes_context=True)

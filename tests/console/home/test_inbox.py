@@ -332,9 +332,9 @@ def test_assignment_is_for_who_may_decide_and_tells_them(
     proposal: ChangeProposal, alice: User, bob: User, charlie: User
 ) -> None:
     change(bob, proposal, "assign", person=str(alice.pk))
-    assert keys(inbox(alice, view="mine")) == []
+    assert (keys(inbox(alice, assignee="me")), keys(inbox(bob, assignee="nobody"))) == ([], [proposal.pk])
     change(bob, proposal, "assign", person=str(charlie.pk))
-    assert keys(inbox(charlie, view="mine")) == [proposal.pk]
+    assert (keys(inbox(charlie, assignee="me")), keys(inbox(bob, assignee="nobody"))) == ([proposal.pk], [])
     assert "assigned to charlie" in markup(inbox(bob))
     assert [(one.person, one.kind) for one in Notification.objects.all()] == [(charlie, "assignment")]
     page = browser(charlie).get(reverse("notifications"))
@@ -344,13 +344,13 @@ def test_assignment_is_for_who_may_decide_and_tells_them(
     assert not Notification.objects.unread().exists()
     selected = {"selected": f"changeproposal:{proposal.pk}", "change": "assign", "person": "me"}
     browser(bob).post(reverse("inbox_bulk"), selected)
-    assert keys(inbox(bob, view="mine")) == [proposal.pk]
+    assert keys(inbox(bob, assignee="me")) == [proposal.pk]
     # The list of one kind names keys alone, and is gone on with.
     page = browser(bob).post(
         f"{reverse('inbox_bulk')}?view=identity", {**selected, "selected": proposal.pk, "person": ""}
     )
     assert page.url == f"{reverse('inbox')}?view=identity"
-    assert keys(inbox(bob, view="mine")) == []
+    assert keys(inbox(bob, assignee="me")) == []
 
 
 def test_notifications_say_what_changes_and_are_read_once_their_item_is_decided(
@@ -394,7 +394,7 @@ def test_limit_to_an_agent_holds_for_what_one_was_told_before(
     assert [str(person) for person in shown.context["bulk"]["people"]] == ["charlie", "olga"], (
         "who sees Ada alone is no colleague"
     )
-    assert [keys(inbox(bob, view=view)) for view in ("mine", "opinions")] == [[], []]
+    assert [keys(inbox(bob, **{name: value})) for name, value in (("assignee", "me"), ("view", "opinions"))] == [[], []]
     told = browser(bob).get(reverse("notifications"))
     assert (told.context["rows"], told.context["unread"], told.context["nav"]["unread"]) == ([], 0, 0)
     assert "Ada" not in markup(told) + markup(shown)
