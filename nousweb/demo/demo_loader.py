@@ -5,6 +5,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -107,6 +108,7 @@ def _fact_learn(agent: Agent, fact: tuple[Any, ...], by: Principal, events: dict
     for place in learned:
         loop_id, _, turn = place.partition(":")
         source = f"event {events[loop_id][int(turn)]}"
+    by = replace(by, request_id=secrets.token_hex(16))
     fact_learn(
         agent=agent, content=content, subject=subject, category=category, confidence=confidence, source=source, by=by
     )

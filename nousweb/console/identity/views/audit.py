@@ -79,17 +79,19 @@ AUDIT = ListExport(
     ),
 )
 """Without the states before and after, which the list does not show either."""
-PERSON, SYSTEM = "person", "system"
+SYSTEM = "system"
+CAUSES = {"memory_review.resolve": -1, "memory_review.ask": 1, "subject.create": 1}
+"""Order of the records of one request, where the first one written is not the cause of the others."""
 CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "extended", "opened", "updated"})
 """Kinds of changes (the words after their dot) that "changed" says of an object."""
 PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
 EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
 """Characters of the states of an edit, and of its values, up to which the list tells them."""
-OUTCOME = "context.outcome"
+OUTCOME, TOUR = "context.outcome", "demo_tour.begin"
 TRIGGERED, VIEW_CENSOR = "censor.trigger", "memory.view_censor"
 VERDICTS = {"block": "blocked", "warn": "warned"}
 SEEKS = ("about", "kind", "action", "channel", "author", "q", "object", "request")
-"""What an address asks for that outcomes and the system's own records may be, which are left out otherwise."""
+"""What an address asks for that outcomes, begun tours and the system's own records may be: left out otherwise."""
 DAY = timedelta(days=1)
 INPUT_CHARACTERS = 120
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+(?:Z|[+-]\d\d:\d\d)$")
@@ -104,13 +106,15 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     if export_format(request) and found.form.is_valid():
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
     is_sought = any(request.GET.get(name) for name in SEEKS)
-    events = found.results if is_sought else found.results.exclude(author_kind=SYSTEM).exclude(action=OUTCOME)
+    events = (
+        found.results if is_sought else found.results.exclude(author_kind=SYSTEM).exclude(action__in=(OUTCOME, TOUR))
+    )
     page = _page(events, request)
     _label(page.rows, by)
     _tell_edits(page.rows, by)
     context = LIST.context(request, page, found.form, found.is_filtered)
     context |= {
-        "rows": _joined(page.rows),
+        "rows": _joined(page.rows, by_request="request" not in request.GET),
         "chosen": _chosen(request.GET, page.rows),
         "sealed": f"Sealed up to {clock_or_day(until)}" if (until := sealed_until()) else "",
         "layouts": _areas(request.GET, request.GET.get("about") or ("all" if is_sought else "")),
@@ -145,17 +149,18 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
         row.phrase = audit_phrase(row.action)
         row.label = re.sub(r"^[Ll]oop ", "session ", row.object_label.partition(", proposed by ")[0])
         if row.object_id in texts:
-            row.label = f"“{Truncator(' '.join(texts[row.object_id].split())).chars(INPUT_CHARACTERS)}”"
+            row.label = Truncator(" ".join(texts[row.object_id].split())).chars(INPUT_CHARACTERS)
             row.phrase = row.phrase.replace("recorded events of", "recorded")
 
 
-def _joined(rows: Sequence[Any]) -> list[Any]:
-    """The records, of which the first of several alike on one day, one after another, stands for all, with the others
-    as `more`. Alike are those of one author that did the same, or that are about the same object, and those of several
-    people who did the same to the same object; successes of one author are one, whatever was done between them.
+def _joined(rows: Sequence[Any], *, by_request: bool) -> list[Any]:
+    """The records, of which one of several alike on one day, one after another, stands for all, with the others as
+    `more`. Alike are those of one author that did the same, that are about the same object, or, `by_request`, that one
+    request made: of these the cause stands for its effects. Successes of one author are one, whatever was done between
+    them.
 
-    Each has the name of its `day`; `every` record that it stands for, with what was done as `told`; and `who` did it
-    and what, as a `verb` and the number of `times`.
+    Each has the name of its `day`; `every` record that it stands for; and `who` did it and what, as a `verb` and the
+    number of `times`.
     """
     joined: list[Any] = []
     successes: dict[tuple[str, ...], Any] = {}
@@ -164,10 +169,10 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
         date = row.at.date()
         names = {today: "Today", today - DAY: "Yesterday"}
         row.day = names.get(date, f"{date:%A} {date.day} {date:%B}{f' {date:%Y}' * (date.year != today.year)}")
-        alike = _likeness(row)
+        row.whose = row.day, row.agent_slug, row.author_kind, row.author_name
+        alike = _likeness(row, by_request)
         row.is_quiet = row.action == OUTCOME and not row.failed
-        of_day = row.day, row.agent_slug, *_author(row)
-        if row.is_quiet and (first := successes.get(of_day)):
+        if row.is_quiet and (first := successes.get(row.whose)):
             first.more.append(row)
         elif joined and (shared := joined[-1].alike & alike):
             joined[-1].alike = shared
@@ -176,29 +181,28 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
             row.alike, row.more = alike, []
             joined.append(row)
             if row.is_quiet:
-                successes[of_day] = row
-    for row in joined:
-        row.every = [row, *row.more]
-        people = {each.author_name for each in row.every}
-        row.who = author_words(row) if len(people) == 1 else f"{len(people)} people"
-        row.verb, row.times = row.phrase, ""
-        if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
-            row.verb = _one_verb({each.phrase: each.action for each in row.every})
-            row.times = "twice" if len(row.every) == 2 else f"{len(row.every)} times"
-        for each in row.every:
-            who = author_words(each) if len(people) > 1 else ""
-            each.told = f"{who} {each.phrase}".strip()
+                successes[row.whose] = row
+    for place, first in enumerate(joined):
+        every = [first, *first.more]
+        of_request = first.alike == {("request", first.request_id)}
+        row = min(every, key=lambda each: (CAUSES.get(each.action, 0), each.pk)) if of_request else first
+        row.more = [each for each in every if each is not row]
+        joined[place], row.every, row.who, row.verb, row.times = row, every, author_words(row), row.phrase, ""
+        if of_request:
+            row.edit = row.edit or f"and {', '.join(dict.fromkeys(each.phrase for each in row.more))}"
+        elif row.more and len({each.object_id for each in every}) == 1:
+            row.verb = _one_verb({each.phrase: each.action for each in every})
+            row.times = "twice" if len(every) == 2 else f"{len(every)} times"
     return joined
 
 
-def _likeness(row: Any) -> set[tuple[str, ...]]:
+def _likeness(row: Any, by_request: bool) -> set[tuple[str, ...]]:
     """What a record must have one of in common with another to be shown as one with it."""
-    author, about, place = _author(row), (row.object_type, row.object_id), (row.day, row.agent_slug)
-    alike: set[tuple[str, ...]] = {("did", *place, *author, row.action, str(row.failed))}
+    alike: set[tuple[str, ...]] = {("did", *row.whose, row.action, str(row.failed))}
     if row.object_id:
-        alike.add(("about", *place, *author, *about))
-        if row.author_kind == PERSON:
-            alike.add(("all", *place, row.action, row.object_type, row.object_label))
+        alike.add(("about", *row.whose, row.object_type, row.object_id))
+    if row.request_id and by_request:
+        alike.add(("request", row.request_id))
     return alike
 
 
@@ -239,7 +243,7 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
         names = {str(censor.pk): Truncator(censor.reason or str(censor)).chars(VALUE_CHARACTERS) for censor in found}
         for row in rows:
             check = checks.get(row.pk, {})
-            if shown := [f"“{names[pk]}”" for pk in check.get("censors", []) if pk in names]:
+            if shown := [names[pk] for pk in check.get("censors", []) if pk in names]:
                 row.phrase, row.label = f"triggered the censor{'s' * (len(shown) > 1)}", ", ".join(shown)
                 row.edit = VERDICTS.get(check["verdict"], check["verdict"])
                 row.failed = check["verdict"] == "block"
@@ -267,10 +271,6 @@ def _short(value: Any) -> str:
         return text
     at = localtime(datetime.fromisoformat(text))
     return f"{day(at)} {at:%H:%M}"
-
-
-def _author(row: AuditEvent) -> tuple[str, str]:
-    return row.author_kind, row.author_name
 
 
 def _areas(query: QueryDict, shown: str) -> list[dict[str, Any]]:
