@@ -111,7 +111,7 @@ SORTS: Mapping[str, str] = {
     "verdict": "By reason",
     "score": "By score",
     "relevance": "By relevance",
-    "cosine": "By cosine",
+    "cosine": "By meaning",
     "lexical": "By words",
     "tokens": "By tokens",
     "recent": "Most recent first",
@@ -119,7 +119,7 @@ SORTS: Mapping[str, str] = {
 NUMBERS = (
     ("relevance", "relevance", "{:.3f}", "0 to 1, before any factor; compared with the threshold"),
     ("threshold", "threshold", "{:.2f}", "What the relevance must reach"),
-    ("cosine", "cosine", "{:.3f}", "Similarity of meaning"),
+    ("cosine", "meaning", "{:.3f}", "Its cosine: how close its meaning is to that of the input"),
     ("lexical", "words", "{:.3f}", "Share of the input's rare words that the memory contains"),
     ("tokens", "tokens", "≈ {:,}", "Its tokens in the prompt"),
 )
@@ -513,15 +513,16 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
 def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why a memory is in the prompt; None: it always is."""
     if candidate is None:
-        return {"reason": "", "note": "", "why": "", "relevance": None, "bar": (), "always": True, "when": ""}
+        return {"reason": "", "note": "", "why": "", "relevance": None, "parts": "", "always": True, "when": ""}
     reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
     note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
     # The chip of a contradicted memory says so already.
     note = note.partition("Contradicted, ")[0].strip()
     why = "" if relevance is None else f"Relevance {relevance:.2f} to this question"
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
-    bar = [round(48 * (share or 0)) for share in (relevance, least)]
-    shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "bar": bar, "always": False}
+    known = [(name, candidate.get(key)) for name, key in (("meaning", "cosine"), ("words", "lexical"))]
+    parts = " · ".join(f"{name} {share:.2f}" for name, share in known if share is not None)
+    shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
     return {**shown, "when": str(candidate.get("happened_at") or "")[:10]}
 
 

@@ -69,6 +69,7 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
     assert (found["note"], found["always"], always["about"], always["relevance"]) == ("", False, "Traders", None)
     assert found["relevance"] > 0.3
+    assert re.search(r"relevance-parts.>meaning 0\.\d\d · words [01]\.\d\d<", text(page)), "what the order is from"
     assert shown.other_parts[0]["label"] == "Identity"
     assert "[Ledger]" not in text(page)
 

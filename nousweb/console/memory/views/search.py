@@ -185,7 +185,6 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
             "url": memory_url(scope.agent.slug, hit.type, hit.id) + scope.suffix,
             "label": ItemType(hit.type).label,
             "kind": dict(EventKind.choices).get(hit.kind, hit.kind),
-            "percent": round(100 * hit.score, 1),
         }
         for hit in result.items
     ]
