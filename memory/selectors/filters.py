@@ -234,11 +234,18 @@ SUBJECT_SORTS = {
 
 
 class SubjectFilter(MemoryFilter):
-    """The filter of subjects, which have the number of their facts and when the newest was learned (`newest_at`)."""
+    """The filter of subjects, which have the number of their facts, when the newest was learned (`newest_at`), and
+    whether facts about them contradict each other (`is_contradicted`)."""
 
     at_first = {"sort": "name"}
     q = django_filters.CharFilter(method=_subject_words, label="Search")
     kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
+    state = django_filters.ChoiceFilter(
+        method=lambda queryset, name, value: queryset.filter(is_contradicted=True),
+        choices=[("contradicted", "Contradicted")],
+        empty_label="Any state",
+        label="State",
+    )
     sort = django_filters.ChoiceFilter(
         method=lambda queryset, name, value: queryset.order_by(*SUBJECT_SORTS[value][1]),
         choices=[(name, label) for name, (label, _) in SUBJECT_SORTS.items()],

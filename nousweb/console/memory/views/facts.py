@@ -41,10 +41,12 @@ def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
         fact.is_contradicted = fact.pk in named
 
 
+OPEN_CONTRADICTION = Q(kind=MemoryReview.Kind.CONTRADICTION, status__in=MemoryReview.UNANSWERED)
+
+
 def open_contradictions(scope: PersonaScope, facts: Any) -> MemoryReviewQuerySet:
     """The open reviews of contradictions of facts, by their keys or a query."""
-    of_them = scope.memory.reviews.filter(Q(old__in=facts) | Q(new__in=facts), kind=MemoryReview.Kind.CONTRADICTION)
-    return of_them.filter(status__in=MemoryReview.UNANSWERED)
+    return scope.memory.reviews.filter(Q(old__in=facts) | Q(new__in=facts), OPEN_CONTRADICTION)
 
 
 agent_facts = memory_list(

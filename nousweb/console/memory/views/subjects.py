@@ -1,12 +1,13 @@
 """Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.db.models import OuterRef, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -43,7 +44,7 @@ from nousweb.console.memory.page_context import (
     memory_page,
 )
 from nousweb.console.memory.timeline import timeline_of
-from nousweb.console.memory.views.facts import open_contradictions
+from nousweb.console.memory.views.facts import OPEN_CONTRADICTION, open_contradictions
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound, existing
 
@@ -79,17 +80,23 @@ def _alike(one: Subject, other: Subject) -> bool:
     return long_enough and JaroWinkler.similarity(*names, score_cutoff=ALIKE) > 0
 
 
+def _listed(scope: PersonaScope) -> QuerySet[Subject]:
+    """The subjects, with whether an open review says that facts about them contradict each other."""
+    reviews = scope.memory.reviews.filter(OPEN_CONTRADICTION, agent=OuterRef("agent"))
+    sides = [Exists(reviews.filter(**{f"{side}__subject_alias__subject": OuterRef("pk")})) for side in ("old", "new")]
+    contradicted = sides[0] | sides[1] if scope.by.may("memory.view_memoryreview") else Value(False)
+    return subjects_shown(scope.memory).annotate(newest_at=_newest("recorded_at"), is_contradicted=contradicted)
+
+
 def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
-    """Tell of each subject whether an open review says that facts about it contradict each other (`is_contradicted`).
-    One query."""
-    about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=[subject.pk for subject in subjects])
-    pairs = open_contradictions(scope, about.values("pk")).values_list(
-        "old__subject_alias__subject", "new__subject_alias__subject"
-    )
-    may = bool(subjects) and scope.by.may("memory.view_memoryreview")
-    named = {key for pair in pairs for key in pair} if may else set()
+    """Give each subject the number of its open `contradictions`. At most one query."""
+    keys = [subject.pk for subject in subjects if subject.is_contradicted]
+    about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=keys)
+    columns = "old__subject_alias__subject", "new__subject_alias__subject"
+    pairs = open_contradictions(scope, about.values("pk")).values_list(*columns) if keys else ()
+    numbers = Counter(key for pair in pairs for key in set(pair))
     for subject in subjects:
-        subject.is_contradicted = subject.pk in named
+        subject.contradictions = numbers[subject.pk]
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
@@ -123,7 +130,7 @@ agent_subjects = memory_list(
         filter=SubjectFilter,
         permission=VIEW,
         tells_past=False,
-        select=lambda scope: subjects_shown(scope.memory).annotate(newest_at=_newest("recorded_at")),
+        select=_listed,
         more=lambda request, scope, rows: {
             "may_change": scope.by.may(CHANGE),
             "kinds": Subject.Kind.choices,
@@ -149,7 +156,8 @@ agent_subjects = memory_list(
             lambda subject: [
                 *[("tag", name) for name in other_names(subject)],
                 *[("neutral", "the user")] * subject.is_user,
-                *[("warn", "contradicted")] * subject.is_contradicted,
+                *[("warn", f"{subject.contradictions} contradiction{'s' * (subject.contradictions > 1)}")]
+                * subject.is_contradicted,
             ],
             look="strong fact-link",
             sort=("name",),
