@@ -228,7 +228,18 @@ class Principal:
                 else "Only a signed-in person may do this; no token can."
             )
             raise NotAllowed(detail, permission=permission)
-        raise NotAllowed(f"This needs the permission {permission}.", permission=permission)
+        from django.contrib.auth.models import Group
+
+        # Roles are groups, and each has what the one before it has.
+        label, _, codename = permission.partition(".")
+        holders = Group.objects.filter(permissions__content_type__app_label=label, permissions__codename=codename)
+        role = holders.order_by("pk").values_list("name", flat=True).first()
+        raise NotAllowed(
+            f"Your role does not include this. An owner can give you the role {role}."
+            if role
+            else "Only owners can do this.",
+            permission=permission,
+        )
 
 
 _acting: ContextVar[Principal | None] = ContextVar("acting", default=None)

@@ -80,7 +80,7 @@ TABLE = {
         "LangGraph": "This token lacks the scope memory:write",
         "mem0": "This token lacks the scope memory:write",
         "import": "Only the system itself can import",
-        "console import": "This needs the permission memory.import_memory",
+        "console import": "An owner can give you the role Administrator.",
     },
     "bad input is refused in the interface's own words": {
         "API": '"field": "limit"',
