@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -193,13 +193,6 @@ class Impact:
         least, most = sorted((abs(sizes[0]), abs(sizes[-1])))
         size = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} token{'' if most == 1 else 's'}"
         return f"each {size} {'longer' if sizes[0] > 0 else 'shorter'}"
-
-    def loss(self, names: Mapping[str, str]) -> str:
-        """What most of the changed prompts lose, of these texts by their names or the mark of a contradiction, in a few
-        words."""
-        words = self.words
-        gone = [name for text, name in names.items() if f"{_quoted(text)} is left out" in words]
-        return " and ".join(gone) or ("the mark of a contradiction" if "loses its mark" in words else "")
 
     @property
     def cut_short(self) -> bool:

@@ -46,13 +46,16 @@ SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold":
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
-    """One resolution as a button: its label, and its effect."""
+    """One resolution as a button: its label, and its effect. `keeps`: which facts of a pair prompts have afterwards,
+    and `told`, their texts."""
 
     value: str
     label: str
     effect: str
     changes: bool = True
     suggested: bool = False
+    keeps: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
     @property
     def shortcut(self) -> str:
@@ -61,13 +64,19 @@ class ResolutionButton:
 
 
 RESOLUTION_BUTTONS = {
-    Resolution.SAME: ResolutionButton("same", "Same", "The old fact is confirmed, and the new one is merged into it."),
-    Resolution.REPLACE: ResolutionButton(
-        "replace", "New replaces old", "The old fact was true until the new one became true."
+    Resolution.SAME: ResolutionButton(
+        "same", "Same", "The old fact is confirmed, and the new one is merged into it.", keeps=("old",)
     ),
-    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true."),
-    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true."),
-    Resolution.BOTH: ResolutionButton("both", "Both are true", "Both facts stay, and this pair is not reviewed again."),
+    Resolution.REPLACE: ResolutionButton(
+        "replace", "New replaces old", "The old fact was true until the new one became true.", keeps=("new",)
+    ),
+    Resolution.OLD_WRONG: ResolutionButton(
+        "old_wrong", "Old was wrong", "The old fact was never true.", keeps=("new",)
+    ),
+    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true.", keeps=("old",)),
+    Resolution.BOTH: ResolutionButton(
+        "both", "Both are true", "Neither is marked as contradicted any more.", keeps=("old", "new")
+    ),
     Resolution.ALLOW: ResolutionButton("allow", "Allow", "Prompts may include it. It is trusted like your own words."),
     Resolution.HOLD: ResolutionButton(
         "hold", "Quarantine", "No prompt and no search includes it, nor the same words later."
@@ -220,7 +229,12 @@ def _buttons(review: MemoryReview) -> list[ResolutionButton]:
     found = [BUTTONS_OF_KIND.get((kind, each)) or RESOLUTION_BUTTONS.get(each) for each in allowed]
     # A blind sample is decided without the judge's word.
     suggested = "" if review.details.get("blind") else SUGGESTED.get(review.verdict.get("relation", ""), "")
-    return [replace(each, suggested=each.value == suggested) for each in found if each]
+    pair = {"old": review.old.content, "new": review.new.content} if review.old and review.new else {}
+    return [
+        replace(each, suggested=each.value == suggested, told=tuple(pair[side] for side in each.keeps if pair))
+        for each in found
+        if each
+    ]
 
 
 def _preview(review: MemoryReview, by: Principal) -> str:

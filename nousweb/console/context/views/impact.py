@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -51,14 +51,12 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class ImpactScenario:
-    """A change that an address describes: its words and its overrides. `refused` parts of it would not be made.
-    `names`: of the texts of facts that it is about."""
+    """A change that an address describes: its words and its overrides. `refused` parts of it would not be made."""
 
     words: str
     overrides: Overrides
     caveat: str = ""
     refused: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @agent_page(VIEW_RUN, ASSEMBLE, methods=FORM)
@@ -95,7 +93,6 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         return _answers(request, agent, by, fields, last)
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
-    context["impact"]["loss"] = impact.loss(scenario.names)
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
     return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
@@ -103,15 +100,11 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
 
 def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDict, last: int) -> HttpResponse:
     """The impact of each ?answer= to a review, in a few words: what they have in common once."""
-    scenarios = {}
-    for answer in fields.getlist("answer"):
-        fields["answer"] = answer
-        scenarios[answer] = _scenario(fields, agent, by)
-    impacts = impacts_of(agent=agent, changes=[one.overrides for one in scenarios.values()], by=by, last=last)
-    answers = [
-        {"name": name, "result": impact, "loss": impact.loss(scenario.names)}
-        for (name, scenario), impact in zip(scenarios.items(), impacts, strict=True)
-    ]
+    names, changes = fields.getlist("answer"), []
+    for fields["answer"] in names:
+        changes.append(_scenario(fields, agent, by).overrides)
+    impacts = impacts_of(agent=agent, changes=changes, by=by, last=last)
+    answers = [{"name": name, "result": impact} for name, impact in zip(names, impacts, strict=True)]
     alike = len({len(impact.changed) for impact in impacts}) == 1
     return render(request, "context/_impact_answers.html", {"answers": answers, "alike": alike and impacts[0]})
 
@@ -239,7 +232,6 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
             f"The resolution “{words}”",
             overrides,
             "The merged text is assumed to be as relevant as the first fact." if answer == "merge" else "",
-            names={fact.content: name for name, fact in (("the old fact", one.old), ("the new fact", one.new)) if fact},
         )
     if "censor" in fields or "pattern" in fields:
         by.require("memory.view_censor", agent)
