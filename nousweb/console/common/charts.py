@@ -104,7 +104,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A value of a chart and that of the period before, each also as it is told; None where nothing was measured.
+    """A value of a chart, None where nothing was measured, and what is told of it, and of that of the period before.
 
     `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began or
     ended there.
@@ -114,8 +114,7 @@ class ChartPoint:
     tick: str
     value: float | None
     told: str
-    before: float | None = None
-    told_before: str = "none"
+    told_before: str = ""
     parts: tuple[tuple[str, float], ...] = ()
     mark: str = ""
 
@@ -123,9 +122,8 @@ class ChartPoint:
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
     """A column of a chart over time: its point, what it says when it is pointed at, where, its label below, and its
-    bar, above which `value` stands; `is_last`: it is under way, `is_minor`: its label is left out on a phone. `before`
-    has its upper edge at the value of the period before, and `parts` are the classes, places and heights of what the
-    bar is made of, in the chart's own units from the top."""
+    bar, above which `value` stands; `is_last`: it is under way, `is_minor`: its label is left out on a phone. `parts`
+    are the classes, places and heights of what the bar is made of, in the chart's own units from the top."""
 
     point: ChartPoint
     title: str
@@ -133,7 +131,6 @@ class ChartColumn:
     bar: Bar
     tick: str = ""
     value: str = ""
-    before: Bar | None = None
     parts: tuple[tuple[str, float, float], ...] = ()
     is_last: bool = False
     is_minor: bool = False
@@ -159,23 +156,18 @@ class ChartColumn:
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Columns, or with `is_line` one line, from a base to a top, `height` units high. `axis` are the labels from the
-    upper to the lower edge, at even distances; `before`, `now` and `every` are the words of the legend for the period
-    before, the last column and the others, none to leave it out; `note` tells of columns without a value. `parts` are
-    the labels and classes of what the columns are made of, or of marks."""
+    upper to the lower edge, at even distances; `now` and `every` are the words of the legend for the last column and
+    the others, none to leave it out; `note` tells of columns without a value. `parts` are the labels and classes of
+    what the columns are made of, or of marks."""
 
     columns: list[ChartColumn]
     axis: tuple[str, ...]
     height: float
     every: str
     now: str
-    before: str
     note: str
     parts: tuple[tuple[str, str], ...] = ()
     is_line: bool = False
-
-    @property
-    def compares(self) -> bool:
-        return any(column.before is not None for column in self.columns)
 
 
 CHART_HEIGHT, LOW_HEIGHT = 160.0, 80.0
@@ -216,22 +208,19 @@ def chart(
     step: str,
     unit: str,
     every: str = "",
-    before: str = "",
     ago: str = "",
     sign: str = "",
     base: int = 0,
     top: int = 0,
 ) -> Chart:
     """Lay values over time, from `base` up to `top`, without one to a round number. `step` is "day" or "hour", `every`
-    and `before` the names of the period and of the one before, and `ago` how long ago that was; `unit` is what a column
-    without a value lacks, and `sign` follows the numbers of the axis.
+    the name of the period, and `ago` how long ago the one before was; `unit` is what a column without a value lacks,
+    and `sign` follows the numbers of the axis.
     """
     values = [point.value or 0 for point in points]
-    earlier = [point.before for point in points]
-    compares = any(earlier)
     greatest = values.index(max(values))
     is_share, height = bool(top), LOW_HEIGHT if top else CHART_HEIGHT
-    reached = max(*values, *((one or 0) for one in earlier), 1)
+    reached = max(*values, 1)
     by = (top - base) // 2 if top else axis_step(reached)
     top = top or by * ceil(reached / by)
     last = len(points) - 1
@@ -243,11 +232,10 @@ def chart(
     # Of few columns none is as wide as a wall.
     gap = 0.4 if len(points) > 7 else 0.6
     columns = []
-    for number, (point, bar, past, place) in enumerate(
+    for number, (point, bar, place) in enumerate(
         zip(
             points,
             bars(above, height, top=top - base, gap=gap),
-            bars([one or 0 for one in earlier], height, top=top),
             bars([1] * len(points), 1, top=1, gap=0),
             strict=True,
         )
@@ -259,12 +247,11 @@ def chart(
         columns.append(
             ChartColumn(
                 point=point,
-                title=title + (f". {ago} earlier: {point.told_before}" if compares else ""),
+                title=title + (f". {ago} earlier: {point.told_before}" if point.told_before else ""),
                 place=place,
                 bar=bar,
                 tick=point.tick if number in labelled else "",
                 value=f"{point.value:,.0f}{sign}" if point.value and is_told else "",
-                before=past if compares and past.height else None,
                 parts=_stacked(point.parts, bar),
                 is_last=number == last,
                 is_minor=number not in on_phone,
@@ -276,7 +263,6 @@ def chart(
         height=height,
         every=every[:1].upper() + every[1:],
         now="" if not values[-1] else "Today so far" if step == "day" else "This hour so far",
-        before=before[:1].upper() + before[1:],
         note=f"A dot is a {step} without {unit}: {empty} of {len(points)}." if empty else "",
     )
 

@@ -358,35 +358,29 @@ def _drawing(
     legend: list[tuple[str, str]] = []
     parts: list[tuple[tuple[str, float], ...]] = [()] * len(columns)
     sign, unit = "", "prompts"
-    of_prompts = [
-        (float(one.calls), float(one.calls_before), _prompts(one.calls), f"{one.calls_before:,}") for one in columns
-    ]
-    values: list[tuple[float | None, float | None, str, str]] = [*of_prompts]
+    of_prompts = [(float(one.calls), _prompts(one.calls), f"{one.calls_before:,}") for one in columns]
+    values: list[tuple[float | None, str, str]] = [*of_prompts]
     label = f"Prompts by {period.step_label}"
     if figure.key == "calls" and any(one.failure for one in columns):
         legend = [("Failed", "chart-failed")]
         parts = [_failures(one, is_last=one is columns[-1]) for one in columns]
         values = [
-            (now, before, f"{said}, {one.failure:,} failed" if one.failure else said, said_before)
-            for one, (now, before, said, said_before) in zip(columns, of_prompts, strict=True)
+            (now, f"{said}, {one.failure:,} failed" if one.failure else said, said_before)
+            for one, (now, said, said_before) in zip(columns, of_prompts, strict=True)
         ]
     elif figure.key == "tokens":
         label = "Tokens of a mean prompt by section"
-        told = [(one.tokens, one.tokens_before) for one in columns]
         values = [
-            (now, before, _measured(now, " tokens", "≈ "), _measured(before, " tokens", "≈ ")) for now, before in told
+            (one.tokens, _measured(one.tokens, " tokens", "≈ "), _measured(one.tokens_before, " tokens", "≈ "))
+            for one in columns
         ]
         legend, parts = _section_parts(by_step, period)
     elif figure.key == "p95":
         label, sign = "Milliseconds that 95 % of the prompts did not exceed", " ms"
-        values = [
-            (one.p95, one.p95_before, _measured(one.p95, sign), _measured(one.p95_before, sign)) for one in columns
-        ]
+        values = [(one.p95, _measured(one.p95, sign), _measured(one.p95_before, sign)) for one in columns]
     elif figure.key == "referenced":
         label, sign, unit = "Share of the tokens that answers refer to", " %", "a reference"
-        values = [
-            (now, before, _measured(now, sign), _measured(before, sign)) for now, before in zip(*shares, strict=True)
-        ]
+        values = [(now, _measured(now, sign), _measured(before, sign)) for now, before in zip(*shares, strict=True)]
     elif figure.key in ("answered", "success"):
         label = (
             "Prompts by reported outcome" if figure.key == "success" else "Prompts with and without a reported answer"
@@ -397,19 +391,17 @@ def _drawing(
         ]
         parts = [tuple((look, float(number)) for _, look, number in day) for day in counts]
         values = [
-            (now, None, f"{said} ({', '.join(f'{number:,} {name.lower()}' for name, _, number in day if number)})", "")
-            if now else (now, None, said, "")
-            for (now, _, said, _), day in zip(of_prompts, counts, strict=True)
+            (now, f"{said} ({', '.join(f'{number:,} {name.lower()}' for name, _, number in day if number)})", "")
+            if now else (now, said, "")
+            for (now, said, _), day in zip(of_prompts, counts, strict=True)
         ]  # fmt: skip
     points = [
-        ChartPoint(one.label, period.short(moment), now, said, before if compares else None, said_before, made)
-        for one, moment, (now, before, said, said_before), made in zip(
-            columns, period.moments, values, parts, strict=True
-        )
+        ChartPoint(one.label, period.short(moment), now, said, said_before if compares else "", made)
+        for one, moment, (now, said, said_before), made in zip(columns, period.moments, values, parts, strict=True)
     ]
     drawn = chart(
-        points, step=period.step_label, unit=unit, every=period.label, before=period.before_label,
-        ago=CHOICES[period.days], sign=" %" if sign == " %" else "",
+        points, step=period.step_label, unit=unit, every=period.label, ago=CHOICES[period.days],
+        sign=" %" if sign == " %" else "",
     )  # fmt: skip
     if legend:
         drawn = replace(drawn, every=drawn.every if figure.key == "calls" else "", parts=tuple(legend))

@@ -474,8 +474,7 @@ _LINE = '<line class="{}" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below, and a mark across
-    each at the value of the period before."""
+    """The columns of a chart, or its line, on lines at the labels of its axis, with labels below."""
     base, last = chart.height + CHART_TOP, len(chart.axis) - 1
     drawn = SafeString("")
     for number in range(last + 1):
@@ -483,15 +482,9 @@ def chart_columns(chart: Chart) -> SafeString:
         drawn += format_html(_LINE, "chart-base" if number == last else "chart-grid", 0, y, 100, y)
     for column in chart.columns:
         inside = _point(column, "chart-point") if chart.is_line else _bars(column, base)
-        if chart.compares and column.point.before is not None:
-            y = plain(CHART_TOP + (column.before.y if column.before else chart.height))
-            begin, end = (plain(column.bar.middle + side * column.bar.width) for side in (-0.65, 0.65))
-            inside += format_html(_LINE, "chart-before", begin, y, end, y)
         if column.value:
-            (at, anchor), top, past = column.value_at, column.bar.y, column.before
-            # No line goes through a number.
-            top = past.y if past and 0 < top - past.y < CHART_TOP else top
-            inside += format_html(_VALUE, plain(at), plain(top + CHART_TOP - 8), anchor, column.value)
+            at, anchor = column.value_at
+            inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
         told = *_TOLD_AT[min(int(column.middle * 3 / 100), 2)], column.title
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), base, inside, *told)
         if column.tick:
