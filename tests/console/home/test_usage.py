@@ -259,6 +259,8 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     assert f"on {day}." not in shown
     values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
     assert [int(value) for value in values] == [2, 1], "the greatest and the last"
+    assert "up to 2 a day" in shown
+    assert "None in the last 14 days" in shown, "a type without new memories has no chart"
     small = re.search(r'<svg class="spark"[^>]*aria-label="New facts by day: at most 2, [^"]* 1">(.*?)</svg>', shown)
     assert small
     assert re.findall(r"<title>[^<]*: ([^<]*)</title>", small[1]) == ["0"] * 11 + ["1", "2", "1"]
