@@ -231,10 +231,11 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         today = clock.now().date()
         (first, before), *_ = drawn = [*scored.items()]
         last, now = drawn[-1]
-        note = f"Counted {last.day}\N{NO-BREAK SPACE}{last:%b}"
+        when = clock_or_day(moment_read(at)) if last == today else f"{last.day}\N{NO-BREAK SPACE}{last:%b}"
+        note = f"Counted {when}"
         if first != last:
             arrow = Trend(now, before, points=True).arrow or "±"
-            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}"
+            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}, counted {when}"
         floor = min(80, min(score for _, score in drawn) // 10 * 10)
         url = reverse("agent_health", args=[slug])
         points = (
@@ -242,8 +243,7 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
             if len(drawn) >= LEAST_POINTS
             else ()
         )
-        when = f"at {clock_or_day(moment_read(at))}" if last == today else f"on {last.day}\N{NO-BREAK SPACE}{last:%b}"
-        figures.append(Figure("Memory health", f"{now}", f"of 100 {when}", points, floor=floor, url=url, note=note))
+        figures.append(Figure("Memory health", f"{now}", "of 100", points, floor=floor, url=url, note=note))
     return figures
 
 

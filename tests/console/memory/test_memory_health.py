@@ -144,7 +144,8 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     make_facts(ada, ["TEA is at four"], system)
     make_run(ada, actor)
     assert keep_health_scores() == 2, "it is that of now, as the page counts it"
-    assert f"{person.get(PAGE).context['score']} <small>of 100 at" in " ".join(person.get("/").content.decode().split())
+    home = " ".join(person.get("/").content.decode().split())
+    assert f"{person.get(PAGE).context['score']} <small>of 100</small>" in home
     trend = person.get(PAGE).context["trend"]
     assert keep_figures() == 0
     assert person.get(PAGE).context["trend"] == trend, "they are not deleted with the figures of large memories"
