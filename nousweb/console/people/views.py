@@ -71,13 +71,13 @@ from nousweb.console.people.forms import (
     OwnPasswordForm,
     RoleForm,
 )
+from nousweb.console.templatetags.console import day
 from nousweb.console.templatetags.parts import badge, goto, time_of
 from nousweb.lib.errors import Invalid
 
 INVITATIONS_SHOWN = 50
 FEW = 8
 """Accounts that need no views of a part of them."""
-LOG_IN_RULES = "second_factor_requirements"
 POWERFUL = (Invitation.OWNER, "Administrator")
 """The roles whose accounts should have a second factor even where none is required."""
 PEOPLE = ListExport(
@@ -102,32 +102,33 @@ def _two_lines(first: Any, second: str) -> Any:
     return format_html('{}<span class="muted row-detail">{}</span>', first, second)
 
 
+def _role(row: Any) -> str:
+    return row.role if isinstance(row, Invitation) else role_of(row)
+
+
 def _second_factor_told(person: Any) -> Any:
-    """Whether the account has one, and beside its absence what can be done about it."""
+    """Whether the account has one, and of one's own what can be done about its absence."""
+    if isinstance(person, Invitation):
+        return ""
     if person.has_second_factor or not person.is_active:
         return badge("On", "ok") if person.has_second_factor else badge("Off")
-    role = role_of(person)
-    state = badge("Off", "warn" if person.needs_second_factor or role in POWERFUL else "neutral")
+    state = badge("Off", "warn" if person.needs_second_factor or role_of(person) in POWERFUL else "neutral")
     if person.is_oneself:
         return format_html("{} {}", state, goto("Set up", "second_factor"))
-    if person.needs_second_factor:
-        return _two_lines(state, "Required at the next page that they open")
-    return format_html(
-        "{} {}",
-        state,
-        goto("Require", LOG_IN_RULES, query=f"?{urlencode({'role': role})}", title=f"Require one of the role {role}"),
-    )
+    return _two_lines(state, "Required at the next page that they open") if person.needs_second_factor else state
 
 
 def _access_told(person: Any) -> Any:
     """When somebody last logged in, and by what their access goes on: sessions, and tokens that they made."""
+    if isinstance(person, Invitation):
+        return _two_lines("Not accepted yet", f"expires {day(person.expires_at)}")
     held = ((len(person.sessions), "session"), (len(person.tokens), "token"))
     told = ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in held if number)
     return _two_lines(time_of(person.last_login), told)
 
 
 def _agents_told(person: Any) -> str:
-    if person.limited_to is None:
+    if isinstance(person, Invitation) or person.limited_to is None:
         return "All"
     if not person.limited_to:
         return "None"
@@ -142,19 +143,27 @@ LIST = ListPage(
     numbered=True,
     template="people/people.html",
     row=Title(
-        lambda person: person.get_full_name() or person.username,
-        url=lambda person: reverse("person", args=[person.pk]),
+        lambda person: (
+            person.note or "Not named" if isinstance(person, Invitation) else person.get_full_name() or person.username
+        ),
+        url=lambda person: (
+            "?view=invitations" if isinstance(person, Invitation) else reverse("person", args=[person.pk])
+        ),
         badges=lambda person: (
-            [("key", person.username)] * bool(person.get_full_name())
+            [("accent", "invited")]
+            if isinstance(person, Invitation)
+            else [("key", person.username)] * bool(person.get_full_name())
             + [("tag", "You")] * person.is_oneself
             + [("neutral", "deactivated")] * (not person.is_active)
         ),
-        detail="email",
+        detail=lambda person: (
+            f"by {person.created_by}, {day(person.created_at)}" if isinstance(person, Invitation) else person.email
+        ),
         look="strong fact-link",
         initials=True,
     ),
     columns=(
-        Column("Role", lambda person: _two_lines(role_of(person), ROLE_WORDS.get(role_of(person), "sees nothing"))),
+        Column("Role", lambda person: _two_lines(_role(person), ROLE_WORDS.get(_role(person), "sees nothing"))),
         Column("Agents", _agents_told),
         Column("Second factor", _second_factor_told),
         Column("Last log-in", _access_told),
@@ -164,7 +173,7 @@ LIST = ListPage(
 INVITATIONS = replace(
     LIST, noun="invitation", empty="An invitation is a link by which one person gets an account.", is_exported=False
 )
-"""Under the accounts, or where it is the view: their table is that of the section below."""
+"""All that there were, in a table of their own; the open ones stand among the accounts too."""
 VIEWS = {"": "Accounts", "without": "Without second factor", "invitations": "Invitations"}
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
@@ -205,7 +214,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         "invitation_form": form,
         **listed.context(request, listed.page(request, invitations if listed is INVITATIONS else shown)),
         "is_filtered": view == "without",
-        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "without" else [],
+        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
         "layouts": [
             {"label": VIEWS[key], "url": f"?view={key}" if key else "?", "active": view == key, "count": number or None}
             for key, number in numbers.items()
@@ -217,6 +226,9 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     for row in context["rows"]:
         row.is_oneself = row.pk == request.user.pk
         row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
+        row.rules = f"?{urlencode({'role': _role(row)})}"
+    if not view and not context["page"].has_next():
+        context["rows"] += [one for one in invitations if one.state == "open"]
     response = render(request, LIST.template, context, status=status)
     response["Cache-Control"] = "no-store"
     return response

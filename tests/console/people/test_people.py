@@ -91,7 +91,7 @@ def test_note_of_an_invitation_is_for_owners_alone(owner, alice):
     assert "zanzibar" not in str(list(trail.values()))
     reader = browser(alice)
     assert "zanzibar" not in markup(reader.get("/audit/"))
-    assert "zanzibar" in markup(browser(owner).get("/people/"))
+    assert "zanzibar" in markup(browser(owner).get("/people/?view=invitations"))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,11 @@ def test_invitation_ends_by_time_and_by_being_taken_back(owner):
         _, old = invitation_create(role="Viewer", by=by)
     taken, secret = invitation_create(role="Viewer", by=by)
     client = browser(owner)
+    listed = markup(client.get("/people/"))
+    assert (f"/people/invitations/{taken.pk}/revoke/" in listed, listed.count("Not accepted yet")) == (True, 1)
     assert client.post(f"/people/invitations/{taken.pk}/revoke/").status_code == 302
+    assert "Not accepted yet" not in markup(client.get("/people/"))
+    assert [kind for _, kind in client.get("/people/?view=invitations").context["invitations"]] == ["neutral"] * 2
     for one in (old, secret, "nothing"):
         with pytest.raises(NotFound):
             invitation_accept(secret=one, username="dora", password=NEW["password"])
