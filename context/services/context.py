@@ -32,7 +32,7 @@ from memory.persona import VIEWS, persona_memory
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.censors import censors_count
 from memory.types import MEMORY_TYPES
-from nousweb.lib import Conflict, Invalid, choice_check, clock, existing, unstorable_reason
+from nousweb.lib import Conflict, Invalid, choice_check, clock, existing, length_check, storable_check
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
 from nousweb.lib.recorded_metrics import record as record_measure
@@ -113,7 +113,7 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
     Conflict for another response. Do not call it in a transaction: it may wait for an embedder.
     """
     by.require(REPORT, run.agent)
-    _text_check("response", response, MAX_RESPONSE_CHARACTERS)
+    length_check("response", storable_check("response", response), MAX_RESPONSE_CHARACTERS)
     if run.responded_at is not None:
         return _first_report(run, response)
     check = answer_check(run, response, censors)
@@ -194,7 +194,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     by.require(REPORT, run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome must be success or failure.", field="outcome")
-    _text_check("note", note, MAX_REMARK_CHARACTERS)
+    length_check("note", storable_check("note", note), MAX_REMARK_CHARACTERS)
     run = run_lock(run)
     before = run.outcome
     if (before, run.outcome_note) == (outcome, note.strip()):
@@ -240,13 +240,6 @@ def memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
         elif len(item["text"]) > len(shown[key][1]["text"]):
             shown[key] = shown[key][0], {**shown[key][1], "text": item["text"]}
     return list(shown.values())
-
-
-def _text_check(field: str, value: str, limit: int) -> None:
-    if reason := unstorable_reason(value):
-        raise Invalid(reason, field=field)
-    if len(value) > limit:
-        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
 
 
 logger = structlog.get_logger(__name__)

@@ -30,7 +30,7 @@ from memory.services.facts.repeated_facts import unstored_fact_fields
 from memory.services.reviews.quarantine_resolution import attribute_pairs
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
-from nousweb.lib import Conflict, Invalid, clock, tags_check, unit_check, unstorable_reason, word_check
+from nousweb.lib import Conflict, Invalid, choice_check, clock, storable_check, tags_check, unit_check, word_check
 
 Resolution = MemoryReview.Resolution
 CHANGING = (Resolution.SAME, Resolution.REPLACE)
@@ -45,8 +45,7 @@ def proposal_overrides(proposal: ChangeProposal) -> Overrides:
 
 def fact_overrides(fact: Fact, content: str | None) -> Overrides:
     """Overrides of replacing a fact with `content`, or of removing it if `content` is None."""
-    if content is not None and (reason := unstorable_reason(content)):
-        raise Invalid(reason, field="content")
+    storable_check("content", content or "")
     return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): _subject_name(fact)})
 
 
@@ -149,8 +148,7 @@ def bulk_proposal_overrides(proposals: Sequence[ChangeProposal], by: Principal) 
 def bulk_resolution_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[Overrides, list[str]]:
     """Overrides of resolving these reviews of one agent in turn with the same answer, and descriptions of those that
     would be refused. Raises Invalid for an answer that needs a text."""
-    if answer not in BULK_RESOLUTIONS:
-        raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}, not {answer[:60]!r}.", field="answer")
+    choice_check("answer", answer, BULK_RESOLUTIONS)
     parts: list[Overrides] = []
     refused: list[str] = []
     gone: set[str] = set()
@@ -177,8 +175,7 @@ def resolution_overrides(review: MemoryReview, answer: str, content: str = "") -
 
     Empty for an answer that changes nothing. Raises Invalid for an answer that the review does not accept.
     """
-    if answer not in RESOLUTIONS[review.kind]:
-        raise Invalid(f"answer is one of {', '.join(RESOLUTIONS[review.kind])}, not {answer[:60]!r}.", field="answer")
+    choice_check("answer", answer, RESOLUTIONS[review.kind])
     if review.kind in (MemoryReview.Kind.SAME_SUBJECT, MemoryReview.Kind.REPEATED):
         return _about_subjects(review, answer)
     if review.kind == MemoryReview.Kind.ATTRIBUTE:
@@ -207,9 +204,7 @@ def resolution_overrides(review: MemoryReview, answer: str, content: str = "") -
 
 def _merged(review: MemoryReview, content: str) -> Overrides:
     """The text replaces the first of the facts, and the others are gone."""
-    text = content.strip() or review.proposal
-    if reason := unstorable_reason(text):
-        raise Invalid(reason, field="content")
+    text = storable_check("content", content.strip() or review.proposal)
     if not text:
         raise Invalid("Write the text that replaces all of them.", field="content")
     keys = [review.old_id, review.new_id] if review.old_id else review.facts
@@ -261,15 +256,11 @@ def _subject_name(fact: Fact) -> str:
 def censor_overrides(censor: Censor | None, *, pattern: str = "", severity: str = "", reason: str = "") -> Overrides:
     """Overrides of adding a censor, changing `censor`, or (without other arguments) removing it."""
     for name, value in (("pattern", pattern), ("reason", reason)):
-        if problem := unstorable_reason(value):
-            raise Invalid(problem, field=name)
+        storable_check(name, value)
     if censor is not None and not pattern and not severity:
         return Overrides(removed_censors=frozenset({str(censor.pk)}))
     severity = severity or (censor.severity if censor else "warn")
-    if severity not in Censor.Severity.values:
-        raise Invalid(
-            f"severity is one of {', '.join(Censor.Severity.values)}, not {severity[:60]!r}.", field="severity"
-        )
+    choice_check("severity", severity, Censor.Severity.values)
     if censor is not None:
         draft = CensorDraft(
             pattern or censor.pattern, severity, reason or censor.reason, str(censor.pk), censor.persona

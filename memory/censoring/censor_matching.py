@@ -21,7 +21,7 @@ from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
 from memory.policy import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS, MAX_PATTERN_CHARACTERS
-from nousweb.lib import Invalid, is_blank, unstorable_reason
+from nousweb.lib import Invalid, is_blank, storable_check
 from nousweb.lib.readable_text import ReadableText, readable_text
 
 MAX_REPETITION = 1_000
@@ -56,9 +56,7 @@ def pattern_compile(pattern: str) -> Any:
 
 def meaning_check(text: str) -> str:
     """The text that a semantic censor stands for, as it is stored. Raises Invalid."""
-    if why := unstorable_reason(text):
-        raise Invalid(why, field="pattern")
-    text = " ".join(text.split())
+    text = " ".join(storable_check("pattern", text).split())
     if is_blank(text):
         raise Invalid("pattern must not be empty.", field="pattern")
     if len(text) > MAX_PATTERN_CHARACTERS:
@@ -68,9 +66,7 @@ def meaning_check(text: str) -> str:
 
 def pattern_check(pattern: str) -> str:
     """`pattern`, when it can work as a censor. Raises Invalid that says why it cannot, and what would."""
-    if why := unstorable_reason(pattern):
-        raise Invalid(why, field="pattern")
-    if is_blank(pattern):
+    if is_blank(storable_check("pattern", pattern)):
         raise Invalid(
             r"pattern must not be empty; write invisible characters by their numbers, such as \x{200b}.",
             field="pattern",

@@ -19,8 +19,9 @@ from nousweb.lib import (
     depth_check,
     is_blank,
     json_check,
+    length_check,
     moment_check,
-    unstorable_reason,
+    storable_check,
     word_check,
 )
 from nousweb.lib.bounds import EVERYBODY
@@ -204,13 +205,7 @@ def _content_check(field: str, content: str | None) -> str:
     # The log is perfect: what is kept is what was said, white space included.
     if content is None or is_blank(content):
         raise Invalid(f"{field} must not be empty.", field=field)
-    if len(content) > MAX_EVENT_CHARACTERS:
-        raise Invalid(
-            f"{field} holds at most {MAX_EVENT_CHARACTERS:,} characters; this has {len(content):,}.", field=field
-        )
-    if reason := unstorable_reason(content):
-        raise Invalid(reason, field=field)
-    return content
+    return storable_check(field, length_check(field, content, MAX_EVENT_CHARACTERS))
 
 
 def _name_check(field: str, value: str | None, limit: int) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory.models import ItemType, ProjectScope, Scope, SearchItem, not_valid_at_sql, valid_at_sql
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
-from nousweb.lib import Invalid, choice_check, clock, moment_check, unit_check, unstorable_reason, whole_check
+from nousweb.lib import choice_check, clock, moment_check, storable_check, unit_check, whole_check
 
 ITEM_TYPES, SCOPES = tuple(ItemType.values), tuple(Scope.values)
 MIN_HITS, MAX_HITS = 30, 50
@@ -70,8 +70,7 @@ class SearchRequest:
     now: datetime = field(default_factory=clock.now)
 
     def __post_init__(self) -> None:
-        if reason := unstorable_reason(self.query):
-            raise Invalid(reason, field="q")
+        storable_check("q", self.query)
         whole_check("limit", self.limit, 1, MAX_SEARCH_LIMIT)
         if self.min_score is not None:
             unit_check("min_score", self.min_score)
@@ -81,8 +80,7 @@ class SearchRequest:
                 choice_check(name, value, allowed)
         for name in ("kinds", "categories", "exclude_categories", "tags"):
             for value in getattr(self, name):
-                if reason := unstorable_reason(value):
-                    raise Invalid(reason, field=name)
+                storable_check(name, value)
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
 
     @property

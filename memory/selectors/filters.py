@@ -152,15 +152,13 @@ def _of_category(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fa
 def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
     if value == "active":
         return cast(FactQuerySet, queryset).current()
-    if value == Validity.EXPIRED:
-        return queryset.filter(expired_q(Fact, clock.now()), active=True)
-    if value == Validity.NOT_YET_VALID:
-        return queryset.filter(valid_from__gt=clock.now(), active=True)
-    if value == "superseded":
-        return queryset.filter(superseded_by__isnull=False)
-    if value == "wrong":
-        return queryset.filter(invalidated_at__isnull=False)
-    return _in_use(queryset, name, value)
+    conditions = {
+        Validity.EXPIRED: Q(expired_q(Fact, clock.now()), active=True),
+        Validity.NOT_YET_VALID: Q(valid_from__gt=clock.now(), active=True),
+        "superseded": Q(superseded_by__isnull=False),
+        "wrong": Q(invalidated_at__isnull=False),
+    }
+    return queryset.filter(conditions[value]) if value in conditions else _in_use(queryset, name, value)
 
 
 def _of_subject(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
@@ -343,15 +341,14 @@ DOCUMENT_STATES = {
 
 
 def _of_version(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Document]:
-    if value == "superseded":
-        return queryset.filter(superseded_by__isnull=False)
-    if value == "retired":
-        return queryset.filter(active=False, superseded_by__isnull=True)
     if value == "active":
         return cast(DocumentQuerySet, queryset).current()
-    if value == "expired":
-        return queryset.filter(expired_q(Document, clock.now()), active=True)
-    return _in_use(queryset, name, value)
+    conditions = {
+        "superseded": Q(superseded_by__isnull=False),
+        "retired": Q(active=False, superseded_by__isnull=True),
+        "expired": Q(expired_q(Document, clock.now()), active=True),
+    }
+    return queryset.filter(conditions[value]) if value in conditions else _in_use(queryset, name, value)
 
 
 def _of_path(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Document]:

@@ -45,9 +45,10 @@ from nousweb.lib import (
     NotAllowed,
     choice_check,
     clock,
+    length_check,
+    storable_check,
     text_check,
     unit_check,
-    unstorable_reason,
     whole_check,
     word_check,
 )
@@ -198,10 +199,7 @@ def censor_check(
     is too long or cannot be stored. Not to be called in a transaction: it may wait for an embedder.
     """
     by.require("memory.trigger_censor" if count else "memory.view_censor", agent)
-    if why := unstorable_reason(text):
-        raise Invalid(why, field="text")
-    if len(text) > MAX_DETAIL_CHARACTERS:
-        raise Invalid(f"text holds at most {MAX_DETAIL_CHARACTERS:,} characters; this has {len(text):,}.", field="text")
+    length_check("text", storable_check("text", text), MAX_DETAIL_CHARACTERS)
     found = memory_of(agent, by).censors.active().strictest_first()
     if domain:
         found = found.filter(domain__in=["", word_check("domain", domain)])

@@ -63,8 +63,9 @@ from nousweb.lib import (
     depth_check,
     is_blank,
     json_check,
+    length_check,
+    storable_check,
     text_check,
-    unstorable_reason,
 )
 from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import visible_text
@@ -271,16 +272,12 @@ def _stored_numbers(value: Any) -> Any:
 
 
 def _name_check(field: str, value: str, limit: int) -> str:
-    if reason := unstorable_reason(value):
-        raise Invalid(reason, field=field)
-    value = unicodedata.normalize("NFC", value)
+    value = unicodedata.normalize("NFC", storable_check(field, value))
     if is_blank(value) or not value.isprintable() or value != value.strip() or value != visible_text(value):
         raise Invalid(
             f"{field} must be visible text without leading or trailing white space, and not empty.", field=field
         )
-    if len(value) > limit:
-        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
-    return value
+    return length_check(field, value, limit)
 
 
 def _removed_by_people_check(document: Document, by: Principal) -> None:

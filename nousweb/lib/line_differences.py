@@ -266,15 +266,12 @@ def _inside(old: str, new: str, budget: Budget) -> Iterator[tuple[str, str]]:
 
 def _without_short_runs(opcodes: list[Opcode]) -> list[Opcode]:
     """Opcodes in which a few equal characters between two changes belong to the change."""
-    found: list[Opcode] = []
-    for place, (tag, *places) in enumerate(opcodes):
-        short = tag == "equal" and places[1] - places[0] < _MIN_RUN and 0 < place < len(opcodes) - 1
-        kind = "replace" if short else tag
-        if found and kind != "equal" and found[-1][0] != "equal":
-            found[-1] = ("replace", found[-1][1], places[1], found[-1][3], places[3])
-        else:
-            found.append((kind, places[0], places[1], places[2], places[3]))
-    return found
+    last = len(opcodes) - 1
+    marked: Iterator[Opcode] = (
+        ("replace", *each[1:]) if 0 < place < last and each[2] - each[1] < _MIN_RUN else each
+        for place, each in enumerate(opcodes)
+    )
+    return list(_joined(marked))
 
 
 def _append(spans: list[DiffSpan], text: str, kind: SpanKind) -> None:

@@ -110,11 +110,9 @@ class _RowBuilder:
         spans = (DiffSpan(self.old[old_index]),)
         self.rows.append(Row("equal", old_index + 1, new_index + 1, spans, spans))
 
-    def removed(self, index: int) -> None:
-        self.rows.append(Row("removed", index + 1, None, (DiffSpan(self.old[index], "removed"),)))
-
-    def added(self, index: int) -> None:
-        self.rows.append(Row("added", None, index + 1, (), (DiffSpan(self.new[index], "added"),)))
+    def replaced(self, old: range, new: range) -> None:
+        self.rows += [Row("removed", at + 1, None, (DiffSpan(self.old[at], "removed"),)) for at in old]
+        self.rows += [Row("added", None, at + 1, (), (DiffSpan(self.new[at], "added"),)) for at in new]
 
     def changed(self, old_index: int, new_index: int) -> None:
         old_spans, new_spans = line_spans(self.old[old_index], self.new[new_index], self.budget)
@@ -124,16 +122,10 @@ class _RowBuilder:
         """A run of lines that were replaced, removed or added."""
         old_at, new_at = old_range.start, new_range.start
         for old_index, new_index in self._pairs(old_range, new_range):
-            for index in range(old_at, old_index):
-                self.removed(index)
-            for index in range(new_at, new_index):
-                self.added(index)
+            self.replaced(range(old_at, old_index), range(new_at, new_index))
             self.changed(old_index, new_index)
             old_at, new_at = old_index + 1, new_index + 1
-        for index in range(old_at, old_range.stop):
-            self.removed(index)
-        for index in range(new_at, new_range.stop):
-            self.added(index)
+        self.replaced(range(old_at, old_range.stop), range(new_at, new_range.stop))
 
     def _pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
         """The in-order pairing with the greatest total similarity; of too many lines, each with that of its place."""

@@ -29,16 +29,26 @@ UNSEEN_CHARACTERS = frozenset(
 """Fillers, joiners, variation selectors and the empty Braille pattern: letters, marks and symbols without ink."""
 
 
-def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
+def storable_check(field: str, value: str) -> str:
+    """A text as it is, which the database can store."""
     if why := unstorable_reason(value):
         raise Invalid(why, field=field)
+    return value
+
+
+def length_check(field: str, value: str, limit: int) -> str:
+    if len(value) > limit:
+        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
+    return value
+
+
+def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
+    storable_check(field, value)
     # Text of which nothing can be seen, such as zero-width spaces, says as little as none.
     value = "" if is_blank(value) else value.strip()
     if required and not value:
         raise Invalid(f"{field} must not be empty.", field=field)
-    if len(value) > limit:
-        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
-    return value
+    return length_check(field, value, limit)
 
 
 def visible_text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:

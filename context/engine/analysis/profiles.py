@@ -19,7 +19,7 @@ from context.models import ContextProfileVersion
 from identity.models import Agent
 from memory.models import ItemType
 from memory.policy import TRUST_ORDER
-from nousweb.lib import Invalid, NotFound, choice_check, unstorable_reason, word_check
+from nousweb.lib import Invalid, NotFound, choice_check, storable_check, word_check
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 
 SCOPES = ("task", "project", "global")
@@ -191,10 +191,7 @@ def profile_named(agent: Agent, slug: str | None = None) -> str:
 
     Raises Invalid.
     """
-    named = slug or str(agent.config.get("profile") or "")
-    if named and (reason := unstorable_reason(named)):
-        raise Invalid(reason, field="profile")
-    return named
+    return storable_check("profile", slug or str(agent.config.get("profile") or ""))
 
 
 def active_profile(
