@@ -314,7 +314,21 @@ def results_record(*, agent: Agent, run: CheckRun) -> None:
             continue
         if held is not None:
             ended.append(held.pk)
-        fresh.append(_result_of(check, cause or {}, run.mark))
+        fresh.append(
+            ExpectationResult(
+                agent_id=one.agent_id,
+                persona=one.persona,
+                expectation=one,
+                revision=one.revision,
+                state=outcome.state,
+                code=outcome.code,
+                detail=outcome.detail,
+                cause=dict(cause or {}),
+                positions=dict(run.mark.positions),
+                since=run.mark.at,
+                checked_at=run.mark.at,
+            )
+        )
         if held is not None or outcome.state != State.PASSED:
             kind = "expectation.mended" if outcome.passed else "expectation.broken"
             drafts.append(feed_change_draft(kind, agent, one.persona, "expectation", one.pk, {"state": outcome.state}))
@@ -324,23 +338,6 @@ def results_record(*, agent: Agent, run: CheckRun) -> None:
         same, ["code", "detail", "checked_at", "positions", "checks", "cause"], batch_size=500
     )
     feed_changes_record(drafts)
-
-
-def _result_of(check: Check, cause: Mapping[str, Any], mark: Mark) -> ExpectationResult:
-    one, outcome = check.expectation, check.outcome
-    return ExpectationResult(
-        agent_id=one.agent_id,
-        persona=one.persona,
-        expectation=one,
-        revision=one.revision,
-        state=outcome.state,
-        code=outcome.code,
-        detail=outcome.detail,
-        cause=dict(cause),
-        positions=dict(mark.positions),
-        since=mark.at,
-        checked_at=mark.at,
-    )
 
 
 HANDLER = "expectation_check"

@@ -2,11 +2,12 @@
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
+from typing import TypeVar
 
 import structlog
 
@@ -37,6 +38,8 @@ from memory.services.subjects.changes import subjects_merged_in_dry_run
 from nousweb.lib.errors import DomainError
 
 logger = structlog.get_logger(__name__)
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation])
     leave their old results in place."""
     contexts = _EvaluationContextReader(view, expectations)
     for group, inputs in _inputs_by_request(view, expectations):
-        record = _record(group[0], inputs)
+        record = _then(group[0], inputs, build_record)
         yield from (_check(expectation, record, contexts) for expectation in group)
 
 
@@ -76,23 +79,26 @@ def expectations_impact(
     changed = _EvaluationContextReader(view, expectations, overrides)
     others = list(overrides.metadata)
     for group, inputs in _inputs_by_request(view, expectations, others):
-        before = _record(group[0], inputs)
+        before = _then(group[0], inputs, build_record)
         first = [_check(expectation, before, contexts) for expectation in group]
         with subjects_merged_in_dry_run(view.agent, overrides.merged):
-            after = inputs if isinstance(inputs, Outcome) else _record_after(view, inputs, overrides, others)
+            after = _then(
+                group[0], inputs, lambda now: build_record(context_inputs_with(view, now, overrides, others), overrides)
+            )
             then = [_check(expectation, after, changed) for expectation in group]
         yield from map(ImpactCheck, group, first, then)
 
 
 def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime) -> Outcome:
     """Check an expectation at a moment of the past, as far as the past can be reconstructed."""
-    try:
-        request = replace(ContextRequest.of_json(expectation.request), as_of=moment)
+
+    def check(one: Expectation) -> Outcome:
+        request = replace(ContextRequest.of_json(one.request), as_of=moment)
         record = build_record(context_inputs_load(view, request_resolve(view, request)))
-        known = EvaluationContext(targets_load(view, [expectation]), _subjects(view, expectation, record))
-        return outcome_of(expectation, record, known)
-    except Exception as error:
-        return _error(error, expectation)
+        known = EvaluationContext(targets_load(view, [one]), _subjects(view, one, record))
+        return outcome_of(one, record, known)
+
+    return _then(expectation, expectation, check)
 
 
 class _EvaluationContextReader:
@@ -130,23 +136,23 @@ class _EvaluationContextReader:
         return EvaluationContext(targets, subjects, frozenset(self._overrides.facts), self._unindexed)
 
 
-def _record(expectation: Expectation, inputs: ContextInputs | Outcome) -> ContextRecord | Outcome:
-    if isinstance(inputs, Outcome):
-        return inputs
+def _then(expectation: Expectation, given: T | Outcome, step: Callable[[T], R]) -> R | Outcome:
+    """What a step of a check makes of what the one before gave; its failure is an outcome, and an outcome stays one."""
+    if isinstance(given, Outcome):
+        return given
     try:
-        return build_record(inputs)
+        return step(given)
     except Exception as error:
-        return _error(error, expectation)
+        if not isinstance(error, DomainError | EmbeddingFailed):
+            logger.exception("expectation_not_checked", expectation=str(expectation.pk))
+        return error_outcome(_error_message(error))
 
 
 def _check(expectation: Expectation, record: ContextRecord | Outcome, contexts: _EvaluationContextReader) -> Check:
-    if isinstance(record, Outcome):
-        return Check(expectation, record)
-    try:
-        outcome = outcome_of(expectation, record, contexts.context_of(expectation, record))
-    except Exception as error:
-        outcome = _error(error, expectation)
-    return Check(expectation, outcome, record)
+    outcome = _then(
+        expectation, record, lambda found: outcome_of(expectation, found, contexts.context_of(expectation, found))
+    )
+    return Check(expectation, outcome, None if isinstance(record, Outcome) else record)
 
 
 def _inputs_by_request(
@@ -158,13 +164,7 @@ def _inputs_by_request(
     for expectation in expectations:
         groups.setdefault(json.dumps(expectation.request, sort_keys=True), []).append(expectation)
     for group, resolved in _resolved_requests(view, list(groups.values())):
-        if isinstance(resolved, Outcome):
-            yield group, resolved
-            continue
-        try:
-            yield group, context_inputs_load(view, resolved, others=others)
-        except Exception as error:
-            yield group, _error(error, group[0])
+        yield group, _then(group[0], resolved, partial(context_inputs_load, view, others=others))
 
 
 def _resolved_requests(
@@ -179,25 +179,7 @@ def _resolved_requests(
 
 
 def _resolved(view: PersonaMemory, expectation: Expectation) -> ResolvedRequest | Outcome:
-    try:
-        return request_resolve(view, ContextRequest.of_json(expectation.request))
-    except Exception as error:
-        return _error(error, expectation)
-
-
-def _error(error: Exception, expectation: Expectation) -> Outcome:
-    if not isinstance(error, DomainError | EmbeddingFailed):
-        logger.exception("expectation_not_checked", expectation=str(expectation.pk))
-    return error_outcome(_error_message(error))
-
-
-def _record_after(
-    view: PersonaMemory, inputs: ContextInputs, overrides: Overrides, others: Sequence[str]
-) -> ContextRecord | Outcome:
-    try:
-        return build_record(context_inputs_with(view, inputs, overrides, others), overrides)
-    except Exception as error:
-        return error_outcome(_error_message(error))
+    return _then(expectation, expectation, lambda one: request_resolve(view, ContextRequest.of_json(one.request)))
 
 
 def _subjects(

@@ -14,20 +14,24 @@ persona's events are a lock too (`event_ids_reserve`): actions of the subconscio
 own, after the job.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Model, QuerySet
 
-from identity.models import Agent
+from identity.models import Agent, Persona
 from nousweb.lib import NotFound, existing
 from nousweb.lib.transactions import sql_change, sql_row, transaction_retried
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Row = TypeVar("Row", bound=Model)
 
 _locked: ContextVar[dict[int, int]] = ContextVar("agents_locked")
 """The erasures of each agent whose shared lock this context has, by its key."""
@@ -94,3 +98,14 @@ def agent_lock_exclusive(agent: Agent, *, whole: bool = False) -> Agent:
     found.erasures += 1
     found.save(update_fields=["erasures"])
     return found
+
+
+def first_of_personas(rows: QuerySet[Row], most: int) -> list[Row]:
+    """The first `most` of these rows of each persona, locked, with their agents; but for those that somebody else has
+    locked. One statement an agent."""
+    found: dict[int, list[UUID]] = defaultdict(list)
+    for persona in Persona.values:
+        for agent_id, key in rows.filter(persona=persona).values_list("agent", "pk")[:most]:
+            found[agent_id].append(key)
+    free = rows.select_related("agent").select_for_update(of=("self",), skip_locked=True)
+    return [row for agent_id, keys in found.items() for row in free.filter(agent=agent_id, pk__in=keys)]

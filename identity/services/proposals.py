@@ -5,7 +5,6 @@ another, and leaves its audit record in the same transaction. The subconscious c
 that could delay the actor.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from django.db import transaction
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.sections import Risk, change_risk, section_check
 from identity.principal import Principal
+from identity.services.agent_lock import first_of_personas
 from identity.services.audit import audit_record
 from identity.services.guardrails import (
     caps_check,
@@ -273,13 +273,8 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     """Close pending proposals past their expiry; returns how many."""
     now = now or clock.now()
     over = ChangeProposal.objects.pending().filter(expires_at__lte=now).order_by("expires_at")
-    found: dict[int, list[UUID]] = defaultdict(list)
     # So many of each persona, whatever the other has proposed.
-    for persona in Persona.values:
-        for agent_id, key in over.filter(persona=persona).values_list("agent", "pk")[:500]:
-            found[agent_id].append(key)
-    free = over.select_related("agent").select_for_update(of=("self",), skip_locked=True)
-    expired = [one for agent_id, keys in found.items() for one in free.filter(agent=agent_id, pk__in=keys)]
+    expired = first_of_personas(over, 500)
     for proposal in expired:
         proposal.put(status=Status.EXPIRED, decided_at=now)
         status_audit(proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from memory.embedding.protocol import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
-from nousweb.lib.http_exchange import BadAnswer, http_exchange
+from nousweb.lib.http_exchange import BadAnswer, BusyServer, http_exchange, retry_after_seconds
 
 BATCH = 64
 """Texts in one request."""
@@ -69,7 +69,7 @@ class OpenAIEmbedder(Embedder):
         for attempt in range(retries + 1):
             try:
                 return self._vectors(self._post(json.dumps(body).encode(), timeout), len(texts))
-            except _Retryable as busy:
+            except BusyServer as busy:
                 if attempt == retries:
                     raise EmbeddingUnavailable(str(busy)) from busy
                 time.sleep(min(busy.retry_after or 0.2 * 2**attempt, MAX_RETRY_AFTER_SECONDS))
@@ -85,12 +85,12 @@ class OpenAIEmbedder(Embedder):
             raise EmbeddingUnavailable("The embeddings endpoint answered with more than is plausible.") from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or type(error).__name__
-            raise _Retryable(f"The embeddings endpoint cannot be reached ({why}).") from error
+            raise BusyServer(f"The embeddings endpoint cannot be reached ({why}).") from error
         if answer.status < 300:
             return answer.body
         said = f"The embeddings endpoint answered {answer.status}."
         if answer.status in (408, 409, 425, 429) or answer.status >= 500:
-            raise _Retryable(said, _retry_after_seconds(answer.header("Retry-After")))
+            raise BusyServer(said, retry_after_seconds(answer.header("Retry-After")))
         # The same request would be refused again; the operator must correct a wrong key or address.
         wrong_setting = answer.status in (401, 403, 404)
         raise (EmbeddingUnavailable if wrong_setting else EmbeddingRefused)(said)
@@ -116,18 +116,3 @@ class OpenAIEmbedder(Embedder):
 
 def _vector(raw: Any) -> Any:
     return np.frombuffer(base64.b64decode(raw), np.float32) if isinstance(raw, str) else raw
-
-
-class _Retryable(Exception):
-    """A temporary error: retry, after `retry_after` seconds if the endpoint named a time."""
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-def _retry_after_seconds(retry_after: str | None) -> float | None:
-    try:
-        return max(0.0, float(retry_after or ""))
-    except ValueError:
-        return None

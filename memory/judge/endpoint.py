@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import httpx2
 
 from memory.judge.prompts import Task
-from nousweb.lib.http_exchange import TOO_LATE, http_exchange
+from nousweb.lib.http_exchange import TOO_LATE, http_exchange, retry_after_seconds
 from nousweb.lib.token_estimate import estimate_tokens
 
 
@@ -49,7 +49,7 @@ def errors_translated(sdk: Any) -> Iterator[None]:
     except sdk.APIConnectionError as error:
         raise EndpointUnreachable from error
     except sdk.APIStatusError as error:
-        retry_after = _retry_after_seconds(error.response.headers.get("retry-after"))
+        retry_after = retry_after_seconds(error.response.headers.get("retry-after"))
         raise EndpointRefused(error.status_code, retry_after=retry_after, said=_message_of(error)) from error
     except (sdk.APIError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise EndpointGarbled from error
@@ -61,13 +61,6 @@ def _message_of(error: Any) -> str:
     inner = body.get("error", body) if isinstance(body, dict) else body
     message = inner.get("message") if isinstance(inner, dict) else inner
     return message if isinstance(message, str) and message else str(error)
-
-
-def _retry_after_seconds(retry_after: str | None) -> float | None:
-    try:
-        return min(max(0.0, float(retry_after or "")), 24 * 3600.0)
-    except ValueError:
-        return None
 
 
 MAX_TOKENS_COUNTED = 10_000_000

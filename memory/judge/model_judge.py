@@ -45,6 +45,7 @@ from memory.judge.protocol import (
 )
 from memory.models import JudgeCall
 from nousweb.lib import clock
+from nousweb.lib.http_exchange import BusyServer
 from nousweb.lib.tracing import Value, span
 
 
@@ -239,7 +240,7 @@ class Judge:
         while True:
             try:
                 return _checked(self._send(call_state, task, prompt), call_state, task, reply_type)
-            except _Retryable as busy:
+            except BusyServer as busy:
                 delay = (
                     self._backoff_initial * 2 ** (call_state.attempts - 1)
                     if busy.retry_after is None
@@ -300,14 +301,6 @@ class _Call:
     widened: bool = False
 
 
-class _Retryable(Exception):
-    """A temporary error: retry, after `retry_after` seconds if the server named a time."""
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
 class _InvalidReply(Exception):
     """A reply in the wrong form: another attempt may succeed."""
 
@@ -339,12 +332,12 @@ def _failure(failed: EndpointFailed) -> Exception:
         # No retry here: the job that called is retried later.
         return JudgeUnavailable("The judge did not answer in time.")
     if isinstance(failed, EndpointUnreachable):
-        return _Retryable("The judge cannot be reached.")
+        return BusyServer("The judge cannot be reached.")
     if not isinstance(failed, EndpointRefused):
         return _InvalidReply("The judge answered with something else than a message.")
     said = f"The judge answered {failed.status}."
     if failed.status in (408, 409, 429) or failed.status >= 500:
-        return _Retryable(said, failed.retry_after)
+        return BusyServer(said, failed.retry_after)
     if failed.status in (401, 402, 403, 404):
         # A wrong key, address or model must be corrected by the operator; then the same call can succeed.
         return JudgeUnavailable(said)

@@ -35,14 +35,8 @@ Loaded = tuple[str, Mapping[str, Any], str]
 """Content, metadata and trust class."""
 
 
-def memories_load(
-    view: PersonaMemory, items: Sequence[tuple[str, str]], as_of: datetime | None = None
-) -> dict[tuple[str, str], Loaded]:
+def memories_load(view: PersonaMemory, items: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Loaded]:
     """Content, metadata and trust class by (type, id), one query for each type; what may not be shown is missing."""
-    if as_of:
-        return {
-            key: (then.content, then.metadata, then.trust) for key, then in memories_as_of(view, items, as_of).items()
-        }
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
         wanted.setdefault(item_type, []).append(item_id)

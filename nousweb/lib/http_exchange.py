@@ -30,6 +30,22 @@ class BadAnswer(HTTPException):
     """An answer that is too large, nested too deeply or compressed."""
 
 
+class BusyServer(Exception):
+    """A temporary error: ask again, after `retry_after` seconds if the server named a time."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+def retry_after_seconds(header: str | None) -> float | None:
+    """The seconds that a Retry-After names, at most a day; None without a number."""
+    try:
+        return min(max(0.0, float(header or "")), 24 * 3600.0)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """A complete answer, whatever its status; redirects are not followed."""

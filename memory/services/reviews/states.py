@@ -1,6 +1,5 @@
 """The states of reviews: pending within the attention budget or undecided, resolved, reopened, settled, expired."""
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
@@ -10,9 +9,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from identity.models import Agent, Persona
+from identity.models import Agent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_transaction
+from identity.services.agent_lock import agent_transaction, first_of_personas
 from identity.services.audit import audit_record
 from identity.services.inbox_items import notifications_end
 from memory.models import Fact, MemoryReview, Subject, Validity
@@ -340,12 +339,7 @@ def reviews_expire(*, by: Principal) -> int:
     pending, undecided = Q(status=MemoryReview.Status.PENDING), Q(status=MemoryReview.Status.UNDECIDED)
     ended = pending & Q(expires_at__lte=now) | (pending | undecided) & settled
     over = MemoryReview.objects.filter(ended).order_by("created_at")
-    found: dict[int, list[UUID]] = defaultdict(list)
-    for persona in Persona.values:
-        for agent_id, key in over.filter(persona=persona).values_list("agent", "pk")[:MAX_CLOSED]:
-            found[agent_id].append(key)
-    free = over.select_related("agent").select_for_update(of=("self",), skip_locked=True)
-    reviews = [review for agent_id, keys in found.items() for review in free.filter(agent=agent_id, pk__in=keys)]
+    reviews = first_of_personas(over, MAX_CLOSED)
     for review in reviews:
         if review.status == MemoryReview.Status.PENDING and review.expires_at <= now:
             review.put(status=MemoryReview.Status.EXPIRED, resolved_at=now)

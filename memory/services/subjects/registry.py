@@ -277,12 +277,10 @@ def subject_change_record(
     details: Mapping[str, Any] | None = None,
     before: Any = None,
     after: Mapping[str, Any] | None = None,
-    audit: str = "",
 ) -> SubjectChange:
     """Record a change of a subject in its history and in the audit trail.
 
     `summary`: what changed, in plain words. `details`: data for undoing it. `before`, `after`: for the audit record.
-    `audit`: the audit action, if it is not the one of AUDITED.
     """
     change = SubjectChange.objects.create(
         agent=subject.agent,
@@ -299,7 +297,7 @@ def subject_change_record(
     )
     audit_record(
         by=by,
-        action=audit or f"subject.{AUDITED[action]}",
+        action=f"subject.{AUDITED[action]}",
         target=subject,
         agent=subject.agent,
         before=before,
