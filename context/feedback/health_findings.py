@@ -77,7 +77,8 @@ EACH_READS = ("shown", "facts_shown")
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """One list of facts. `weight`, 0 to 1, is the part of a listed fact that is lost from the score.
+    """One list of facts: what is in it (`meaning`), what that does to the agent's answers (`effect`), and what helps
+    (`advice`). `weight`, 0 to 1, is the part of a listed fact that is lost from the score.
 
     `condition` is a condition on a fact of `EACH`: one pass counts all lists that have one. Otherwise `statement`
     selects the ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
@@ -87,6 +88,7 @@ class HealthFinding:
     label: str
     weight: float
     meaning: str
+    effect: str
     advice: str
     statement: str = ""
     condition: str = ""
@@ -100,7 +102,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "quarantined",
             "Quarantined",
             HEALTH_WEIGHTS["quarantined"],
-            "Facts that read like an instruction or contain a secret. No prompt includes them.",
+            "Facts that read like an instruction or contain a secret.",
+            "No prompt includes them, so the agent does not know them.",
             "Resolve the review: allow the text, or keep it quarantined.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review CROSS JOIN LATERAL unnest(review.facts) AS named (id)
                 JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.quarantined
@@ -111,6 +114,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Feedback loops",
             HEALTH_WEIGHTS["loops"],
             "Facts that repeat an earlier prompt: the agent has learned its own memory again.",
+            "An error that it has told itself is believed once more.",
             "Mark the repetition as wrong, or confirm it if it comes from another source.",
             f"""SELECT fact.id FROM keyed JOIN included USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
                      AND fact.agent_id = %(agent)s
@@ -131,7 +135,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "contested",
             "Contradicted",
             HEALTH_WEIGHTS["contested"],
-            "Facts with an open review, other than a review of possible duplicates.",
+            "Facts that another fact contradicts, or with another open review.",
+            "The agent may answer with the wrong one.",
             "Say which of the facts that disagree is true.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
@@ -144,6 +149,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Duplicates",
             HEALTH_WEIGHTS["duplicates"],
             "Facts that repeat another fact word for word, or are under review as duplicates.",
+            "Prompts tell the agent the same thing twice.",
             "Mark the copy as wrong, or resolve the review with “same”.",
             f"""SELECT copy.id FROM (
                     SELECT fact.id, row_number() OVER (
@@ -165,6 +171,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Stale",
             HEALTH_WEIGHTS["stale"],
             f"Facts that nobody has confirmed and no prompt has shown for {STALE_AFTER.days} days.",
+            "The agent may answer with what is no longer true.",
             "Confirm facts that are still true, and mark the others as wrong.",
             condition="""fact.recorded_at < %(stale)s AND fact.category <> ALL(%(ageless)s)
                   AND (fact.last_confirmed_at IS NULL OR fact.last_confirmed_at < %(stale)s)
@@ -176,6 +183,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Never referenced",
             HEALTH_WEIGHTS["unreferenced"],
             f"Facts shown at least {OFTEN_SHOWN} times without any reference in an answer.",
+            "They take the place of memories that would help.",
             "Rewrite them so that answers can use them, or mark them as wrong.",
             condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
             reads=EACH_READS,
@@ -185,7 +193,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Never shown",
             HEALTH_WEIGHTS["unshown"],
             f"Facts known for {UNUSED_AFTER.days} days that were in no prompt with a reported answer.",
-            "Check whether they are needed. They cost nothing until a prompt includes them.",
+            "None so far: they cost nothing until a prompt includes them.",
+            "Check whether they are needed.",
             condition="""fact.recorded_at < %(unused)s AND fact.category <> ALL(%(always)s)
                   AND shown.times IS NULL AND EXISTS (SELECT 1 FROM shown)""",
             reads=EACH_READS,

@@ -106,8 +106,8 @@ class Bar:
 class ChartPoint:
     """A value of a chart, None where nothing was measured, and what is told of it, and of that of the period before.
 
-    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began or
-    ended there.
+    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began
+    there, as it stands in the chart.
     """
 
     name: str
@@ -243,7 +243,7 @@ def chart(
         # A greatest value at the upper edge is told by the axis.
         is_greatest = number == greatest and not (is_share and point.value == top)
         is_told = is_greatest or (number == last and has_both)
-        title = f"{point.name}: {point.told}{f', {point.mark}' if point.mark else ''}"
+        title = f"{point.name}: {point.told}"
         columns.append(
             ChartColumn(
                 point=point,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import count, pairwise, repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 from django import template
@@ -509,17 +509,29 @@ def _point(column: ChartColumn, look: str) -> SafeString:
     return format_html(_POINT, look, plain(column.middle), plain(column.bar.y + CHART_TOP))
 
 
+_LETTERS = (0.65, 2.1)
+"""Percent of a chart that a letter takes, of a wide one and of a phone's."""
+
+
 def _line(columns: Sequence[ChartColumn]) -> SafeString:
-    """The line through all points, and on it those where something changed, with their numbers, and where it ends."""
+    """The line through all points, and on it those where something began, with its name, and where it ends. A name that
+    would run into a later one is left out, or only on a phone."""
     known = [column for column in columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    numbers = count(1)
-    for column in known:
+    free = [100.0, 100.0]
+    for column in reversed(known):
         if column.point.mark:
-            below = plain(column.bar.y + CHART_TOP + 18)
-            number = format_html(_VALUE, plain(column.middle), below, "middle", next(numbers))
-            drawn += _point(column, "chart-mark") + number
+            drawn += _point(column, "chart-mark")
+            side = 2 if column.middle > 80 else 0 if column.middle < 15 else 1
+            spans = [letter * len(column.point.mark) / 2 for letter in _LETTERS]
+            fits = [column.middle + span * (2 - side) <= end for span, end in zip(spans, free, strict=True)]
+            if fits[0]:
+                look = "chart-name" if fits[1] else "chart-name is-minor"
+                at = plain(column.middle), plain(column.bar.y + CHART_TOP + 20), ("start", "middle", "end")[side]
+                drawn += format_html(_TICK, look, *at, column.point.mark)
+                taken = zip(spans, fits, free, strict=True)
+                free = [column.middle - span * side if fit else end for span, fit, end in taken]
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn

@@ -135,7 +135,11 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     assert ({point.value for point in shown[:-2]}, today) == ({None}, person.get(PAGE).context["score"])
     assert before == 75 > today == round(person.get(PAGE).context["health"].score)
     assert f"{today} today, {before - today} points lower than on" in trend["said"]
-    assert [point.mark for point in shown[-2:]] == ["", "“Duplicates” began"], "where a kind of finding began"
+    assert [point.mark for point in shown[-2:]] == ["", "Duplicates"], "where a kind of finding began"
+    assert trend["chart"].columns[-1].title.endswith(f": {today} of 100, “Duplicates” began")
+    page = person.get(PAGE).content.decode()
+    assert ">Duplicates</text>" in page, "its name stands in the chart"
+    assert "Prompts tell the agent the same thing twice." in page
     since = {one["finding"].key: one["since"] for one in person.get(PAGE).context["problems"]}
     yesterday = now - timedelta(days=1)
     assert since["duplicates"] == f"{now.day} {now:%b}"

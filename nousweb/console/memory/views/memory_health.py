@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.text import Truncator
+from django.utils.text import Truncator, get_text_list
 
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import (
@@ -68,7 +68,7 @@ def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
     facts, what is regained by each fact, where that shows in the score, what the page that lists them is for, and its
     class in the picture of the score."""
     each = f"{points / one.number:.1f}"
-    look_at = f"Look at {one.number:,} fact{'' if one.number == 1 else 's'}"
+    verb = "Resolve" if one.finding.key in ("quarantined", "contested") else "Look at"
     return {
         "finding": one.finding,
         "number": one.number,
@@ -76,7 +76,7 @@ def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
         "points": points,
         "formula": f"{one.number:,} of {one.total:,} × {100 * one.finding.weight:g}",
         "regained": "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}.",
-        "action": "Resolve" if one.finding.key in ("quarantined", "contested") else look_at,
+        "action": f"{verb} {one.number:,} fact{'' if one.number == 1 else 's'}",
         # The more of a fact it takes, the more it asks for attention.
         "look": "seg-6" if one.finding.weight >= 1 else "seg-3" if one.finding.weight >= 0.5 else "seg-8",
     }
@@ -110,7 +110,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         health=health,
         score=whole_score(health.score or 0),
         problems=problems,
-        found=", ".join(f"{one['number']:,} {one['finding'].label.lower()}" for one in problems),
+        found=get_text_list([f"{one['number']:,} {one['finding'].label.lower()}" for one in problems], "and"),
         has_since=any(one["since"] for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
@@ -148,12 +148,13 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
             f"{day:%a} {day.day} {day:%b}",
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
-            f"{scores[day]} of 100" if day in scores else "not counted",
-            mark=_changed(known.get(day - timedelta(days=1)), known.get(day)),
+            f"{scores[day]} of 100{_changed(began, ended)}" if day in scores else "not counted",
+            mark=", ".join(began),
         )
         for day in days
+        for began, ended in [_changes(known.get(day - timedelta(days=1)), known.get(day))]
     ]
-    marked = enumerate((one for one in points if one.mark), 1)
+    marks = "A ring is a day on which a kind of finding began." if any(one.mark for one in points) else ""
     first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
     missing = len(days) - len(drawn)
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
@@ -161,21 +162,24 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     line = replace(
         chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
-        parts=tuple((f"{number}\N{NO-BREAK SPACE} {one.tick}: {one.mark}", "chart-mark") for number, one in marked),
-        note=" ".join(
-            filter(None, ("Between marks, facts came and went.", f"The axis begins at {base}." * bool(base), gaps))
-        ),
+        note=" ".join(filter(None, (marks, f"The axis begins at {base}." * bool(base), gaps))),
     )
     said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
     return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
 
 
-def _changed(before: DayHealth | None, now: DayHealth | None) -> str:
-    """The kinds of finding that were not there the day before, and those that are gone, in words."""
+def _changes(before: DayHealth | None, now: DayHealth | None) -> tuple[list[str], list[str]]:
+    """The kinds of finding that were not there the day before, and those that are gone."""
     if before is None or now is None or before.found is None or now.found is None:
-        return ""
-    verbs = (("began", now.found - before.found), ("ended", before.found - now.found))
-    return ", ".join(f"“{one.label}” {verb}" for verb, keys in verbs for key, one in FINDINGS.items() if key in keys)
+        return [], []
+    began = [one.label for key, one in FINDINGS.items() if key in now.found - before.found]
+    return began, [one.label for key, one in FINDINGS.items() if key in before.found - now.found]
+
+
+def _changed(began: list[str], ended: list[str]) -> str:
+    """The same in words, as they follow the score of the day."""
+    changes = (("began", began), ("ended", ended))
+    return "".join(f", “{label}” {verb}" for verb, labels in changes for label in labels)
 
 
 LIST = ListPage(
