@@ -64,3 +64,16 @@ def test_nothing_at_an_address_has_ways_on(log_in: LogIn, ada: Agent, bob: User)
     expect(page.get_by_role("heading", level=1)).to_have_text("Facts")
     page.goto("/nothing/")
     expect(page.locator(".rail")).to_be_visible()
+
+
+def test_views_of_a_page_are_a_menu_on_a_phone(log_in: LogIn, ada: Agent, bob: User) -> None:
+    page = log_in(bob, width=390, height=844)
+    page.goto("/audit/")
+    memory = page.locator(".views").get_by_role("link", name="Memory")
+    expect(memory).to_be_hidden()
+    page.locator(".views summary").click()
+    memory.click()
+    expect(page.locator(".views summary")).to_have_text("Memory")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator(".views summary")).to_be_hidden()
+    expect(memory).to_be_visible()
