@@ -73,10 +73,6 @@ class MetadataChange(FactDraft):
         """Whether it would always be included, and not searched."""
         return self.category in PROFILE_CATEGORIES
 
-    @property
-    def is_newly_searched(self) -> bool:
-        return (self.moved or self.was in PROFILE_CATEGORIES) and not self.is_core_memory
-
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
@@ -140,7 +136,8 @@ class Overrides:
     def newly_searched(self) -> list[str]:
         """Ids of facts that need a search of their own: they would leave core memory, or move to another project or
         task."""
-        return [key for key, change in self.metadata.items() if change.is_newly_searched]
+        moved = {key: change for key, change in self.metadata.items() if not change.is_core_memory}
+        return [key for key, change in moved.items() if change.moved or change.was in PROFILE_CATEGORIES]
 
     def sections(
         self,

@@ -146,7 +146,7 @@ def _cited_phrases(
     phrases = shared_phrases(tokens, memory.tokens)
     if repeated and not phrases:
         return [(word,) for word in window if word.text in memory.stated.split()]
-    return [tuple(word for token in tokens[phrase.begin : phrase.end] for word in token.words) for phrase in phrases]
+    return [tuple(word for place in phrase for word in tokens[place].words) for phrase in phrases]
 
 
 def _range(phrase: Sequence[Word]) -> tuple[int, int]:

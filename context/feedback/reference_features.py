@@ -62,23 +62,16 @@ def tokens_of(text: str, words: Sequence[Word]) -> list[Token]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Positions of the first token of a phrase and behind its last one."""
-
-    begin: int
-    end: int
-
-
-def shared_phrases(answer: Sequence[Token], memory: Sequence[Token]) -> list[Phrase]:
-    """The phrases of the answer that stand in the memory too, in order, each as long as it can be from its begin on."""
+def shared_phrases(answer: Sequence[Token], memory: Sequence[Token]) -> list[range]:
+    """The phrases of the answer that stand in the memory too, in order, as places of tokens, each as long as it can be
+    from its begin on."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, token in enumerate(memory):
         if len(places[token.text]) < MAX_PLACES:
             places[token.text].append(place)
-    found: list[Phrase] = []
+    found: list[range] = []
     for begin, token in enumerate(answer):
-        if found and begin < found[-1].end:
+        if found and begin < found[-1].stop:
             continue
         ends = [begin + _length(answer, begin, memory, place) for place in places.get(token.text, ())]
         end = max(ends, default=begin)
@@ -89,7 +82,7 @@ def shared_phrases(answer: Sequence[Token], memory: Sequence[Token]) -> list[Phr
         ):
             end = begin + 2
         if end - begin >= 2 or (end > begin and token.has_unit):
-            found.append(Phrase(begin, end))
+            found.append(range(begin, end))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from memory.models import Relation
 from memory.policy import (
@@ -21,17 +21,13 @@ from memory.policy import (
 from nousweb.lib import unstorable_reason
 
 
-def _stripped(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
-
-
 def _storable(text: str) -> str:
     if reason := unstorable_reason(text):
         raise ValueError(reason)
     return text
 
 
-Text = Annotated[str, BeforeValidator(_stripped), AfterValidator(_storable)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_storable)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

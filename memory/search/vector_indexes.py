@@ -67,24 +67,16 @@ def _keep_passages(table: str, persona: str, active: EmbeddingModel | None) -> i
     wanted, changed = set(), 0
     if active is not None and active.dimension <= MAX_INDEXED_DIMENSION:
         for agent_id in SearchStatistics.objects.filter(persona=persona).values_list("agent_id", flat=True):
-            if _has_many(table, agent_id, active.name):
+            # Counted no further than need be, in an index.
+            few = f"SELECT 1 FROM {table} WHERE agent_id = %s AND model = %s LIMIT %s"  # noqa: S608
+            found = sql_row(f"SELECT count(*) FROM ({few}) AS few", [agent_id, active.name, INDEX_FROM])  # noqa: S608
+            if found[0] >= INDEX_FROM:
                 name = _name(table, agent_id, active.name)
                 wanted.add(name)
                 if not _is_valid(name):
                     _make(name, table, persona, agent_id, active, _count(table, agent_id, active.name))
                     changed += 1
     return changed + _drop_others(table, wanted)
-
-
-def _has_many(table: str, agent_id: int, model: str) -> bool:
-    # Counted no further than need be, in an index.
-    return bool(
-        sql_row(
-            f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE agent_id = %s AND model = %s LIMIT %s) AS few",  # noqa: S608
-            [agent_id, model, INDEX_FROM],
-        )[0]
-        >= INDEX_FROM
-    )
 
 
 def _count(table: str, agent_id: int, model: str) -> int:

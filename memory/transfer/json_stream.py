@@ -299,7 +299,8 @@ class _Text:
                 value, end = DECODER.raw_decode(self.held, self.at)
             except json.JSONDecodeError as error:
                 line = self.line + self.held.count("\n", self.at, error.pos)
-                if self._is_mistake(error) or not self._more_of_record(place):
+                cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.held) - NEAR_THE_END
+                if not cut or not self._more_of_record(place):
                     raise BadEntry(f"{place} (line {line})", refusal_reason(error)) from error
             except (ValueError, RecursionError) as error:
                 raise BadEntry(f"{place} (from line {self.line})", refusal_reason(error)) from error
@@ -313,10 +314,6 @@ class _Text:
         if not isinstance(value, int | float):
             return True
         return end <= len(self.held) - NEAR_THE_END or (end < len(self.held) and self.held[end] in BLANK + ",]}")
-
-    def _is_mistake(self, error: json.JSONDecodeError) -> bool:
-        cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.held) - NEAR_THE_END
-        return not cut
 
     def _more_of_record(self, place: str) -> bool:
         held = len(self.held) - self.at

@@ -67,11 +67,12 @@ def is_structured(text: str) -> bool:
     lines = text.split("\n")
     if len(lines) < MIN_RUN:
         return False
-    return "```" in text or "~~~" in text or any(map(_keeps_its_line, lines)) or any(code_lines(lines))
-
-
-def _keeps_its_line(line: str) -> bool:
-    return bool(_LIST_ITEM.match(line) or _TABLE_ROW.match(line[:MAX_LOOKED_AT]))
+    return (
+        "```" in text
+        or "~~~" in text
+        or any(_LIST_ITEM.match(line) or _TABLE_ROW.match(line[:MAX_LOOKED_AT]) for line in lines)
+        or any(code_lines(lines))
+    )
 
 
 def _is_code(line: str) -> bool:

@@ -69,6 +69,7 @@ _IDENTITY = CachedQuery(
     agent=ANYONE,
 )
 _INVALIDATED = CachedQuery(lambda view, agent: latest_invalidated_facts(view(Agent(pk=agent))), agent=ANYONE)
+"""The facts that people invalidated, the latest first: INVALIDATED_FACT_COLUMNS."""
 _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
@@ -121,7 +122,7 @@ def agent_rows(
         "pins": pins_query(view.agent),
         "identity": identity_query(view.agent),
         "censors": censors_query(view),
-        "invalidated": invalidated_query(view),
+        "invalidated": _INVALIDATED.bound(type(view), agent=view.agent.pk),
     }
     if pattern := scope.pattern:
         core = _CORE.bound((type(view), pattern), agent=view.agent.pk, now=now, **scope.keys)
@@ -161,11 +162,6 @@ def identity_query(agent: Agent) -> BoundQuery:
 def censors_query(view: PersonaMemory) -> BoundQuery:
     """The censors in force, people's first: CENSOR_COLUMNS."""
     return _CENSORS.bound(type(view), agent=view.agent.pk)
-
-
-def invalidated_query(view: PersonaMemory) -> BoundQuery:
-    """The facts that people invalidated, the latest first: INVALIDATED_FACT_COLUMNS."""
-    return _INVALIDATED.bound(type(view), agent=view.agent.pk)
 
 
 @dataclass(frozen=True, slots=True)

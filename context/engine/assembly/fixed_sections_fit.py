@@ -119,7 +119,7 @@ def section_fit(section: FixedSection, room: int) -> Section | None:
     blocks = _blocks(section)
     # Where the next item would begin.
     used = len(heading) + len(HEADING_BREAK)
-    for place, item in _by_priority(section):
+    for place, item in sorted(enumerate(section.items), key=lambda pair: (pair[1].priority, pair[1].choice_key)):
         limit = room if item.priority <= section.growth else min(room, promised)
         if not full and used + blocks.added(place) + len(item.text) <= limit:
             chosen[place] = item
@@ -204,10 +204,6 @@ def _length(section: FixedSection, priority: int | None = None) -> int:
 def _blocks(section: FixedSection) -> BlockLengths:
     items = enumerate(section.items)
     return BlockLengths((place, item.source, bool(item.contest and item.contest.group)) for place, item in items)
-
-
-def _by_priority(section: FixedSection) -> list[tuple[int, Item]]:
-    return sorted(enumerate(section.items), key=lambda pair: (pair[1].priority, pair[1].choice_key))
 
 
 def _closed(section: FixedSection) -> bool:

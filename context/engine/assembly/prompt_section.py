@@ -171,7 +171,8 @@ class BlockLengths:
         self._opened: set[int] = set()
         run, last = 0, ""
         listed = list(items)
-        lengths = {source: _marks_length(source) for source in {source for _, source, _ in listed}}
+        sources = {source for _, source, _ in listed}
+        lengths = {source: sum(map(len, data_marks(source))) if source else 0 for source in sources}
         longest = max(lengths.values(), default=0)
         for key, source, moves in listed:
             run += moves or source != last
@@ -187,10 +188,6 @@ class BlockLengths:
     def take(self, key: Hashable) -> None:
         """Choose this item."""
         self._opened.add(self._runs[key][0])
-
-
-def _marks_length(source: str) -> int:
-    return sum(map(len, data_marks(source))) if source else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,8 +197,7 @@ def profile_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins =
 def reported_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins = frozenset()) -> FixedSection:
     """Tier 2: facts of the kinds of core memory that only tools, imports or the web report, each as data that names its
     source. In the order of `profile_section`."""
-    rows, pinned = _always_on(view, resolved, pins, reported=True)
-    return reported_fixed_section(rows, pinned, resolved.budget, resolved.clock)
+    return reported_fixed_section(*_always_on(view, resolved, pins, reported=True), resolved.budget, resolved.clock)
 
 
 def is_reported(row: Sequence[Any]) -> bool:

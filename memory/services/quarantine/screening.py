@@ -32,7 +32,7 @@ from memory.services.quarantine.memories import (
     scan_agent_text,
     scan_memory,
 )
-from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
+from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, item_lock, loop_resummarise
 from memory.services.search_index.writer import index_remove
 from memory.services.trust import screening_class
 from nousweb.lib import Conflict, NotAllowed, clock
@@ -160,8 +160,7 @@ def _screen(kind: str, row: Any) -> int:
 
 @agent_transaction()
 def _quarantine_memory(*, agent: Agent, kind: str, key: Any) -> int:
-    rows = QUARANTINE_MODELS[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
-    row: Any = rows.filter(agent=agent, pk=key).first()
+    row = item_lock(agent.pk, kind, key)
     match = scan_memory(row) if row is not None else None
     if match is None:
         return 0
@@ -175,8 +174,7 @@ def _quarantine_memory(*, agent: Agent, kind: str, key: Any) -> int:
 
 @agent_transaction()
 def _quarantine_event(*, agent: Agent, key: Any) -> int:
-    entries = LongTermEntry.objects.select_for_update(of=("self",), no_key=True).select_related("event__agent")
-    entry = entries.filter(agent=agent, pk=key).first()
+    entry = item_lock(agent.pk, EVENT, key)
     if entry is None:
         return 0
     was_quarantined = entry.quarantined

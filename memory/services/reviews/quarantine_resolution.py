@@ -99,12 +99,11 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
     invalidation of facts."""
     for kind, key, before in review.before.get("quarantined", []):
         held = before.get("quarantined", True)
-        if kind == "event":
-            for entry in _entries(review.agent_id, key):
-                _event_put(entry, origin=before["origin"], quarantined=held)
-        elif kind == "working":
+        if kind == "working":
             quarantine_working_text(review.agent_id, key)
-        elif (row := _row(review.agent_id, kind, key)) is not None:
+        elif isinstance(row := item_lock(review.agent_id, kind, key), LongTermEntry):
+            _event_put(row, origin=before["origin"], quarantined=held)
+        elif row is not None:
             row.put(origin=before["origin"])
             if isinstance(row, Fact) and row.invalidated_at is not None:
                 invalidated = {"invalidated_at": plain(row.invalidated_at)}
@@ -123,34 +122,24 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
 def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[str, Any] | None:
     """Put one memory to use, or confirm one that is in use; returns its state before, None if there is nothing to
     do."""
-    if kind == "event":
-        before = None
-        for entry in _entries(review.agent_id, key):
-            before = {"origin": entry.origin, "quarantined": entry.quarantined}
-            _event_put(entry, origin=Trust.PERSON.value, quarantined=False)
-            audit_record(
-                by=by, action="memory.release", target=entry.event, agent=entry.event.agent,
-                before={"quarantined": before["quarantined"], "trust": before["origin"]},
-                after={"quarantined": False, "trust": entry.origin},
-            )  # fmt: skip
-        return before
     if kind == "working":
         return {} if release_working_text(review.agent_id, key) else None
-    row = _row(review.agent_id, kind, key)
-    if row is None or not (row.quarantined or review.kind == Kind.NEW_MEMORY):
+    row = item_lock(review.agent_id, kind, key)
+    if row is None or not (row.quarantined or kind == "event" or review.kind == Kind.NEW_MEMORY):
         return None
-    held = row.quarantined
-    audited_before = {"quarantined": held, "active": row.active, "trust": row.trust}
-    before = {"origin": row.origin, "quarantined": held}
-    row.put(origin=Trust.PERSON.value)
-    if held:
+    target, audited = (row.event, ("quarantined", "trust")) if kind == "event" else (row, AUDITED)
+    state = {name: getattr(row, name) for name in audited}
+    before = {"origin": row.origin, "quarantined": row.quarantined}
+    if kind == "event":
+        _event_put(row, origin=Trust.PERSON.value, quarantined=False)
+    else:
+        row.put(origin=Trust.PERSON.value)
+    if row.quarantined:
         put_to_use(row)
         if isinstance(row, Fact):
             _fact_enter(row, review, by)
-    audit_record(
-        by=by, action="memory.release", target=row, agent=row.agent, before=audited_before,
-        after={"quarantined": False, "active": row.active, "trust": row.trust},
-    )  # fmt: skip
+    after = {name: getattr(row, name) for name in audited}
+    audit_record(by=by, action="memory.release", target=target, agent=target.agent, before=state, after=after)
     return before
 
 
@@ -221,24 +210,17 @@ def pending_used_in_dry_run(view: PersonaMemory) -> Iterator[None]:
 def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
     """Keep one memory in quarantine, or put it there if it is in use, and invalidate a fact; returns its state before,
     None if nothing changes."""
-    if kind == "event":
-        before = None
-        for entry in _entries(agent_id, key):
-            if not entry.quarantined:
-                before = {"origin": entry.origin, "quarantined": False}
-                _event_put(entry, origin=entry.origin, quarantined=True)
-                audit_record(
-                    by=by, action="memory.hold", target=entry.event, agent=entry.event.agent,
-                    before={"quarantined": False}, after={"quarantined": True}, message=comment,
-                )  # fmt: skip
-        return before
-    if kind == "working":
-        return None
-    row = _row(agent_id, kind, key)
-    if row is None:
+    row = None if kind == "working" else item_lock(agent_id, kind, key)
+    if row is None or (kind == "event" and row.quarantined):
         return None
     before = {"origin": row.origin, "quarantined": row.quarantined}
-    if not row.quarantined:
+    if kind == "event":
+        _event_put(row, origin=row.origin, quarantined=True)
+        audit_record(
+            by=by, action="memory.hold", target=row.event, agent=row.event.agent,
+            before={"quarantined": False}, after={"quarantined": True}, message=comment,
+        )  # fmt: skip
+    elif not row.quarantined:
         quarantine_memory(row, at=clock.now())
     if isinstance(row, Fact) and row.invalidated_at is None:
         row.put(invalidated_at=clock.now())
@@ -250,14 +232,15 @@ def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment
     return before
 
 
-def _row(agent_id: int, kind: str, key: str) -> Any:
-    rows = QUARANTINE_MODELS[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
+AUDITED = ("quarantined", "active", "trust")
+"""What the audit trail tells of a memory that is released."""
+
+
+def item_lock(agent_id: int, kind: str, key: Any) -> Any:
+    """A memory of a review, or the long-term entry of an event, locked; None if it is gone."""
+    model, agent = (LongTermEntry, "event__agent") if kind == "event" else (QUARANTINE_MODELS[kind], "agent")
+    rows = model._default_manager.select_for_update(of=("self",), no_key=True).select_related(agent)
     return rows.filter(agent=agent_id, pk=key).first()
-
-
-def _entries(agent_id: int, key: str) -> Iterator[LongTermEntry]:
-    rows = LongTermEntry.objects.select_for_update(of=("self",), no_key=True).select_related("event__agent")
-    yield from rows.filter(agent=agent_id, event=int(key))
 
 
 def loop_resummarise(entry: LongTermEntry) -> None:
