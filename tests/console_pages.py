@@ -211,6 +211,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "import": ("agent_import", memory(FileRun, kind="import"), ""),
     "playground": ("agent_playground", of_ada(), ""),
     "playground, side by side": ("agent_playground_compare", of_ada(), ""),
+    "playground, on questions": ("agent_playground_compare", of_ada(), "?table=1"),
     "export": ("agent_export", memory(FileRun, kind="export"), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),

@@ -21,6 +21,7 @@ from context.expectations.evaluation import (
     FactSubject,
     Key,
     Outcome,
+    State,
     TargetMemory,
     Unindexed,
     error_outcome,
@@ -40,6 +41,7 @@ from nousweb.lib.errors import DomainError
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
+STATE_WORDS: Mapping[str, str] = {State.PASSED: "holds", State.FAILED: "fails", State.ERROR: "could not run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,15 @@ class ImpactCheck:
     before: Check
     after: Check
 
+    @property
+    def states(self) -> tuple[str, str]:
+        return self.before.outcome.state, self.after.outcome.state
+
+    @property
+    def words(self) -> str:
+        """What becomes of it: "holds", or "holds → fails"."""
+        return " → ".join(dict.fromkeys(STATE_WORDS[state] for state in self.states))
+
 
 def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation]) -> Iterator[Check]:
     """Assemble the prompt of each expectation now, through one persona's view, and evaluate it. Expectations with the
@@ -71,15 +82,15 @@ def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation])
 
 
 def expectations_impact(
-    view: PersonaMemory, expectations: Sequence[Expectation], overrides: Overrides
+    view: PersonaMemory, expectations: Sequence[Expectation], overrides: Overrides, base: Overrides | None = None
 ) -> Iterator[ImpactCheck]:
-    """Check with and without a hypothetical change. Both share the loaded inputs."""
+    """Check with and without a hypothetical change, or with `base`, another identity. Both share the loaded inputs."""
     overrides = overrides.visible_to(view.personas)
     contexts = _EvaluationContextReader(view, expectations)
     changed = _EvaluationContextReader(view, expectations, overrides)
     others = list(overrides.metadata)
     for group, inputs in _inputs_by_request(view, expectations, others):
-        before = _then(group[0], inputs, build_record)
+        before = _then(group[0], inputs, lambda now: build_record(now, base))
         first = [_check(expectation, before, contexts) for expectation in group]
         with subjects_merged_in_dry_run(view.agent, overrides.merged):
             after = _then(

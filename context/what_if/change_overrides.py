@@ -9,7 +9,7 @@ from django.db.models import Q
 from context.engine.overrides import CensorDraft, FactDraft, MetadataChange, Overrides
 from context.engine.retrieval.fixed_sections import pins_of, sureness
 from context.engine.retrieval.seeded_preferences import tried_without_fact_copies
-from identity.models import ChangeProposal
+from identity.models import ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.versions import is_self_approval
 from memory.models import (
@@ -38,8 +38,8 @@ MAX_CORE_FACTS = 1_000
 """Facts of core memory that are looked at for a fact's place among them; a prompt loads a tenth."""
 
 
-def proposal_overrides(proposal: ChangeProposal) -> Overrides:
-    """Overrides of approving a proposal: the proposed text in its section."""
+def proposal_overrides(proposal: ChangeProposal | IdentityVersion) -> Overrides:
+    """Overrides of approving a proposal, or of an earlier version: its text in its section."""
     return Overrides(identity=tried_without_fact_copies(proposal.agent_id, {proposal.section: proposal.content}))
 
 

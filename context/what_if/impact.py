@@ -16,7 +16,7 @@ from context.expectations.check_runner import ImpactCheck, expectations_impact
 from context.expectations.policy import VIEW
 from context.expectations.services import expectation_get, expectations_of, personas_of
 from context.models import ASSEMBLE, RECENT, ContextRun, Expectation, ExpectationResult
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.changes import subjects_merged_in_dry_run
@@ -31,14 +31,14 @@ State = ExpectationResult.State
 
 @dataclass(frozen=True, slots=True)
 class ExpectationImpact:
-    """Of `total` active expectations, `checked` were checked before time ran out.
+    """Of `total` active expectations, `checks` were made before time ran out.
 
     `broken` ones pass today and would fail, `mended` ones the reverse; `errors` could not be checked, with the change
     or without it; `failing` ones fail with both.
     """
 
     total: int
-    checked: int = 0
+    checks: tuple[ImpactCheck, ...] = ()
     broken: tuple[ImpactCheck, ...] = ()
     mended: tuple[ImpactCheck, ...] = ()
     errors: tuple[ImpactCheck, ...] = ()
@@ -46,33 +46,33 @@ class ExpectationImpact:
 
     @property
     def cut_short(self) -> bool:
-        return self.checked < self.total
+        return len(self.checks) < self.total
 
 
 NO_EXPECTATIONS = ExpectationImpact(0)
 
 
-def expectation_impact(*, agent: Agent, overrides: Overrides, by: Principal, seconds: float) -> ExpectationImpact:
-    """Check the active expectations that `by` may see, with `overrides` and without. No check starts after `seconds`.
-    Empty for callers who may not see expectations."""
+def expectation_impact(
+    *, agent: Agent, overrides: Overrides, by: Principal, seconds: float, base: Overrides | None = None
+) -> ExpectationImpact:
+    """Check the active expectations that `by` may see, with `overrides` and without, or with `base`. No check starts
+    after `seconds`. Empty for callers who may not see expectations."""
     if not by.may(VIEW):
         return NO_EXPECTATIONS
     rows = list(expectations_of(agent, by).active())
     until = time.monotonic() + seconds
     checks: list[ImpactCheck] = []
-    for check in _checks(agent, rows, overrides, by):
+    for check in _checks(agent, rows, overrides, by, base):
         checks.append(check)
         if time.monotonic() >= until:
             break
-    errors = tuple(check for check in checks if State.ERROR in (check.before.outcome.state, check.after.outcome.state))
-    known = [check for check in checks if check not in errors]
     return ExpectationImpact(
         total=len(rows),
-        checked=len(checks),
-        broken=tuple(one for one in known if one.before.outcome.passed and not one.after.outcome.passed),
-        mended=tuple(one for one in known if one.after.outcome.passed and not one.before.outcome.passed),
-        errors=errors,
-        failing=sum(not one.before.outcome.passed and not one.after.outcome.passed for one in known),
+        checks=tuple(checks),
+        broken=tuple(one for one in checks if one.states == (State.PASSED, State.FAILED)),
+        mended=tuple(one for one in checks if one.states == (State.FAILED, State.PASSED)),
+        errors=tuple(one for one in checks if State.ERROR in one.states),
+        failing=sum(one.states == (State.FAILED, State.FAILED) for one in checks),
     )
 
 
@@ -85,11 +85,13 @@ def impact_of_expectation(*, agent: Agent, key: UUID, overrides: Overrides, by: 
     return check
 
 
-def _checks(agent: Agent, rows: Sequence[Expectation], overrides: Overrides, by: Principal) -> Iterator[ImpactCheck]:
+def _checks(
+    agent: Agent, rows: Sequence[Expectation], overrides: Overrides, by: Principal, base: Overrides | None = None
+) -> Iterator[ImpactCheck]:
     for persona in personas_of(by):
         own = [row for row in rows if row.persona == persona]
         if own:
-            yield from expectations_impact(VIEWS[persona](agent), own, overrides)
+            yield from expectations_impact(VIEWS[persona](agent), own, overrides, base)
 
 
 MAX_RUNS = 50
@@ -103,13 +105,14 @@ NotSent = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ImpactRow:
-    """The effect of a change on one logged request, assembled today. Pieces are (type, text) as the prompt shows them.
+    """The effect of a change on a logged request, or on that of an expectation, assembled today. Pieces are (type,
+    text) as the prompt shows them.
 
     `moved` pieces stay in the prompt, in another section: the text, and the labels of both sections.
     `not_sent` are the sections that would leave out a part of the change.
     """
 
-    run: ContextRun
+    run: ContextRun | Expectation
     before: str
     after: str
     tokens_before: int
@@ -138,7 +141,7 @@ class ImpactRow:
         lost, gained = (_marks_by_text(pieces) for pieces in (self.lost, self.gained))
         stay = {text: (mark, gained[text]) for text, mark in lost.items() if text in gained}
         gone, come = ([text for text in side if text not in stay] for side in (lost, gained))
-        found = []
+        found = [f"{_quoted(text)} moves from {was} to {now}" for text, was, now in self.moved]
         if len(gone) == len(come) == 1:
             found.append(_replaced(gone[0], come[0]))
         else:
@@ -211,9 +214,12 @@ def impacts_of(
     by: Principal,
     last: int = DEFAULT_RUNS,
     seconds: float = MAX_SECONDS,
+    base: Overrides | None = None,
+    questions: bool = False,
 ) -> list[Impact]:
-    """Assemble the logged requests of the last days (RECENT), or else the latest ones, today without a change and with
-    each of `changes`: at most `last` (at most MAX_RUNS) requests.
+    """Assemble the logged requests of the last days (RECENT), or else the latest ones, today without a change, or with
+    `base`, and with each of `changes`: at most `last` (at most MAX_RUNS) requests. `questions`: the latest ones of the
+    actor, each question once.
 
     Requests about the past are skipped, since the change is made now. All prompts of a request share the loaded inputs,
     except for a fact that would be searched from now on, which needs another search. The agent's expectations are
@@ -226,7 +232,10 @@ def impacts_of(
     by.require("context.view_contextrun", agent)
     logged = ContextRun.objects.visible_to(by).filter(agent=agent, as_of=None)
     logged = logged.only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")
-    recent = list(logged.filter(created_at__gte=clock.now() - RECENT)[:last])
+    if questions:
+        latest = list(logged.filter(persona=Persona.ACTOR).values_list("input", "pk")[:MAX_RUNS])
+        logged = logged.filter(pk__in=list(dict(reversed(latest)).values()))
+    recent = [] if questions else list(logged.filter(created_at__gte=clock.now() - RECENT)[:last])
     runs = recent or list(logged[:last])
     until = time.monotonic() + seconds
     found: list[list[ImpactRow]] = []
@@ -235,7 +244,7 @@ def impacts_of(
         if time.monotonic() >= until:
             break
         try:
-            found.append(_rows(agent, run, changes, by))
+            found.append(_rows(agent, run, changes, by, base))
         except (Invalid, NotFound, KeyError):
             # The request has an older format, or its profile was deleted.
             unreadable += 1
@@ -246,7 +255,7 @@ def impacts_of(
             len(runs),
             0 < len(recent) < last,
             unreadable,
-            expectation_impact(agent=agent, overrides=change, by=by, seconds=until - time.monotonic()),
+            expectation_impact(agent=agent, overrides=change, by=by, seconds=until - time.monotonic(), base=base),
         )
         for place, change in enumerate(changes)
     ]
@@ -276,12 +285,18 @@ def records_of(agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: 
     return tuple(records)
 
 
-def _rows(agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: Principal) -> list[ImpactRow]:
-    before, *after = records_of(agent, run, changes, by)
-    return [_row(run, before, record, change) for record, change in zip(after, changes, strict=True)]
+def _rows(
+    agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: Principal, base: Overrides | None = None
+) -> list[ImpactRow]:
+    bases = [base] if base else []
+    before, *after = records_of(agent, run, [*bases, *changes], by)[len(bases) :]
+    return [change_row(run, before, record, change) for record, change in zip(after, changes, strict=True)]
 
 
-def _row(run: ContextRun, before: ContextRecord, after: ContextRecord, overrides: Overrides) -> ImpactRow:
+def change_row(
+    run: ContextRun | Expectation, before: ContextRecord, after: ContextRecord, overrides: Overrides
+) -> ImpactRow:
+    """The effect of a change on one request, by its two prompts."""
     shown_before, shown_after = _pieces(before), _pieces(after)
     return ImpactRow(
         run,

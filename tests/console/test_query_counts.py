@@ -30,6 +30,7 @@ MORE = {
     "context, impact of proposals": 39,
     "erase agent": 17,
     "integrity": 22,
+    "playground, on questions": 30,
     "proposal": 20,
     "proposal, stale": 20,
     "proposal, unified": 20,

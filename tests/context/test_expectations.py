@@ -372,7 +372,7 @@ def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, bil
     hidden = expect(ada, Principal.of_system("tests"), **about(billing), persona="subconscious")
     change = fact_overrides(billing, "The billing service uses the database MariaDB.")
     found = impact_of(agent=ada, overrides=change, by=reviewer).expectations
-    assert (found.total, found.checked, len(found.broken)) == (3, 3, 2)
+    assert (found.total, len(found.checks), len(found.broken)) == (3, 3, 2)
     assert {check.after.outcome.code for check in found.broken} == {"replaced", "text_found"}
     assert not found.errors
     assert hidden not in [check.expectation for check in found.broken]

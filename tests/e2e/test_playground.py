@@ -78,6 +78,23 @@ def test_a_proposal_is_tried_from_its_page(
     assert not ContextRun.objects.exists()
 
 
+def test_a_row_shows_the_prompts_of_its_question(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    for asked in ("Is the export late?", EXPORT):
+        make_run(ada, Principal.of_user(bob), asked)
+    make_proposal(ada, actor, "values", "Answer in one word.")
+    page = log_in(bob)
+    page.goto("/agents/ada/context/playground/compare/")
+    other = page.get_by_role("row", name="Is the export late?")
+    expect(page.get_by_role("row", name=EXPORT)).to_have_attribute("aria-current", "true")
+    other.click()
+    expect(page.get_by_role("textbox", name="Question")).to_have_value("Is the export late?")
+    expect(other).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("group", name="The two prompts")).to_contain_text("Answer in one word.")
+    assert_accessible(page)
+
+
 def test_another_change_is_tried_on_the_same_question(
     log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
 ) -> None:

@@ -104,6 +104,7 @@ def _number(number: int | str | None, style: str = "") -> str:
 
 def _equal(spans: Iterable[DiffSpan], style: str = "") -> str:
     words = "".join(conditional_escape(marked(span.text)) for span in spans)
+    style = f" is-heading{style}" if words.startswith("#") else style
     return f'<span class="diff-text{style}" data-mark=" " dir="{_direction(spans)}">{words}</span>'
 
 

@@ -9,8 +9,10 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from context.expectations.services import expectation_create, request_of
 from context.models import ContextRun, MemoryUsage
 from context.services.prompt_token_counts import context_runs_count
 from identity.models import Agent, AuditEvent
@@ -326,6 +328,39 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
         long = client.post(COMPARE, {**given, "input": "Which replica lags? " * 900, **more})
         assert long.status_code == 200
         assert long.context["tried"]["change"] > 0, more
+    assert rows() == before
+
+
+def test_a_change_is_tried_on_recent_questions_and_on_expectations(
+    ledger: Agent, actor: Principal, bob: User, reviewer: Principal
+) -> None:
+    for asked in (ASKED, "Hello?", ASKED):
+        make_run(ledger, actor, asked)
+    first = make_proposal(ledger, actor, "values", "Answer in one word.")
+    demands = (("Hello?", "absent", "in one word"), ("Bye?", "absent", "in two words"))
+    for asked, requirement, words in demands:
+        demand = {"requirement": requirement, "target": "text", "text": words}
+        expectation_create(agent=ledger, by=reviewer, request=request_of(asked), **demand)
+    client, part = browser(bob), {"HX-Request": "true"}
+    before = rows()
+    with CaptureQueriesContext(connection) as queries:
+        page = markup(client.get(COMPARE, {"a": "now", "b": str(first.pk), "table": "1"}, headers=part))
+    assert len(queries) <= 80
+    assert [asked for asked in (ASKED, "Hello?", "Bye?") if page.count(f">{asked}</a>") == 1] == [
+        ASKED,
+        "Hello?",
+        "Bye?",
+    ]
+    assert "<strong>2 of 2</strong> recent prompts change" in page
+    assert "Breaks an expectation" in page
+    assert re.search(r'outcome-failed">holds → fails</span>[^“]*“in one word”', page)
+    assert re.search(r'outcome-passed">holds</span>[^“]*“in two words”', page)
+    assert page.count("Answer in one word.") == 1, "what changes in all of them is said once"
+    # The other way round, from what is tried to what is in force, and without scripts on the page itself.
+    back = client.get(COMPARE, {"a": str(first.pk), "b": "now", "table": "1"})
+    assert "fails → holds" in markup(back)
+    impact = back.context["trial"]["impact"]["result"]
+    assert [row.tokens_change < 0 for row in impact.rows] == [True, True]
     assert rows() == before
 
 

@@ -10,8 +10,12 @@ from django.shortcuts import redirect, render
 from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
+from context.engine.overrides import NO_OVERRIDES
+from context.expectations.check_runner import ImpactCheck
 from context.models import ASSEMBLE
 from context.services.playground import TALK, playground_compare
+from context.what_if.change_overrides import proposal_overrides
+from context.what_if.impact import ImpactRow, change_row, impact_of
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
@@ -26,6 +30,7 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
+from nousweb.console.inbox.item_titles import change_title
 from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
@@ -33,6 +38,9 @@ from nousweb.lib.visible_text import visible_plain
 
 NOW, AS_IT_IS = "now", "As it is now"
 MAX_CHOICES = 50
+TRIED, TRIED_SECONDS = 5, 2.0
+"""Recent questions on which a change is tried, and the time that they may take; expectations take as much again."""
+MAX_ROWS = 20
 WORDS = 48
 """Characters of what an identity changes, in its name."""
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
@@ -112,7 +120,8 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
     said: list[tuple[Message, ...]] = [(), ()]
-    questions = questions_asked(agent, by)
+    # What many questions get is asked for by itself, since it takes longer than the one that is shown.
+    is_part = bool(request.htmx) and "table" in request.GET  # type: ignore[attr-defined]
     if request.method == "POST":
         form = CompareForm(request.POST, **known)
     else:
@@ -124,9 +133,10 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         usual = {"a": NOW, "b": first}
         if isinstance(identities.get(first), IdentityVersion):
             usual = {"a": first, "b": NOW}
-        asked = request.GET.get("input", questions[0][0] if questions else "")[:MAX_MESSAGE_CHARACTERS]
+        latest = questions_asked(agent, by)[:1]
+        asked = request.GET.get("input", latest[0][0] if latest else "")[:MAX_MESSAGE_CHARACTERS]
         initial = {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
-        is_shown = bool(asked.strip()) and by.may(ASSEMBLE)
+        is_shown = bool(asked.strip()) and by.may(ASSEMBLE) and not is_part
         form = CompareForm(initial if is_shown else None, initial=initial, **known)
     last: list[TurnView] = []
     if form.is_valid():
@@ -150,9 +160,40 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         "place": chat_model_place(),
         "diff": diff_texts(*(one.turn.record.system_prompt for one in last)) if last else None,
         "tried": _tried(*last) if last else None,
-        "questions": questions,
+        "trial": _trial(agent, by, tried_now) if "table" in request.GET else None,
     }
-    return render(request, "context/playground_compare.html", context, status=422 if form.errors else 200)
+    template = "context/_trial.html" if is_part else "context/playground_compare.html"
+    return render(request, template, context, status=422 if form.errors else 200)
+
+
+def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | IdentityVersion | None]) -> dict[str, Any]:
+    """What the change does to the latest questions and to all expectations, each question once: those of which an
+    expectation changes come before the others that only expectations ask."""
+    base, change = (proposal_overrides(one) if one else NO_OVERRIDES for one in sides)
+    impact = impact_of(
+        agent=agent, overrides=change, base=base, by=by, last=TRIED, seconds=TRIED_SECONDS, questions=True
+    )
+    rows: dict[str, tuple[ImpactRow, list[ImpactCheck]]] = {row.run.input: (row, []) for row in impact.rows}
+    for check in sorted(impact.expectations.checks, key=lambda one: one.states[0] == one.states[1]):
+        was, now = check.before.record, check.after.record
+        if was and now:
+            row = change_row(check.expectation, was, now, change)
+            rows.setdefault(check.expectation.input, (row, []))[1].append(check)
+    shown = [
+        (question, row, change_title(diff_texts(row.before, row.after)), checks)
+        for question, (row, checks) in rows.items()
+    ]
+    # What is the same in all of them is said once.
+    lines = {line for _, _, line, _ in shown}
+    alike = lines.pop() if len(lines) == 1 else None
+    return {
+        "impact": {"result": impact},
+        "rows": shown[:MAX_ROWS],
+        "more": shown[MAX_ROWS:],
+        "alike": alike,
+        "heads": "Question|Tokens:num|Memories|" + "What changes|" * (not alike) + "Expectations",
+        "cut_short": impact.cut_short or impact.expectations.cut_short,
+    }
 
 
 def _tried(before: TurnView, after: TurnView) -> dict[str, Any]:
