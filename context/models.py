@@ -103,7 +103,7 @@ class ContextRun(AgentRow):
         ]
 
     def __str__(self) -> str:
-        return f"Context sent at {self.created_at:%Y-%m-%d %H:%M} UTC"
+        return f"Prompt of {self.created_at:%Y-%m-%d %H:%M} UTC"
 
     def get_absolute_url(self) -> str:
         return reverse("agent_context_run", args=[self.agent.slug, self.pk])

@@ -151,7 +151,7 @@ def change_details(kind: str, details: Mapping[str, Any]) -> str:
         count = details.get("count", 0)
         return f"{count} record{'s' if count != 1 else ''}"
     shown = {name: str(value) for name, value in details.items() if not uuid_of(value)}
-    return ", ".join(f"{name.replace('_', ' ')} {value.replace('_', ' ')}" for name, value in shown.items())
+    return ", ".join(f"{name.replace('_', ' ')}: {value.replace('_', ' ')}" for name, value in shown.items())
 
 
 def _noun(group: str) -> str:

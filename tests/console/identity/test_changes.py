@@ -134,10 +134,10 @@ def test_the_number_of_statements_stays(administrator, ada, actor, actor_token, 
     [
         ("events.recorded", {"count": 1, "first_id": 7, "last_id": 7}, ""),
         ("events.recorded", {"count": 3, "first_id": 7, "last_id": 9}, "3 events"),
-        ("loop.closed", {"closed_by": "idle"}, "closed by idle"),
+        ("loop.closed", {"closed_by": "idle"}, "closed by: idle"),
         ("fact.superseded", {"superseded_by": "0b1e0d0c-6a35-4c8e-9a4b-3f1f3c0a7d11"}, ""),
-        ("review.resolved", {"resolution": "old_wrong"}, "resolution old wrong"),
-        ("identity.changed", {"section": "values", "version": 4}, "section values, version 4"),
+        ("review.resolved", {"resolution": "old_wrong"}, "resolution: old wrong"),
+        ("identity.changed", {"section": "values", "version": 4}, "section: values, version: 4"),
     ],
 )
 def test_details_in_words(kind, details, words):
