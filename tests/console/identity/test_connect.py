@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from identity.models import ApiToken
 from identity.services.tokens import token_revoke
 from tests.factories import make_token
+from tests.http import browser
 
 pytestmark = pytest.mark.django_db
 
@@ -21,9 +21,7 @@ def token(ada):
 
 
 def said(person, token):
-    client = Client()
-    client.force_login(person)
-    answer = client.get(reverse("agent_connect_state", args=["ada", token.pk]))
+    answer = browser(person).get(reverse("agent_connect_state", args=["ada", token.pk]))
     assert answer.status_code == 200
     return " ".join(answer.content.decode().split())
 

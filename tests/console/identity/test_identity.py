@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 from django.contrib.auth.models import User
 from django.http import HttpResponse
-from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
@@ -16,19 +15,13 @@ from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose, identity_rollback, proposal_approve
-from tests.http import markup
+from tests.http import browser, markup
 
 pytestmark = pytest.mark.django_db
 
 VALUES = ["ada", "values"]
 # Session, person with role, the person's own rights and those of the groups, and the frame's agents and what waits.
 FRAME = 6
-
-
-def as_person(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def write(agent: Agent, by: User, *texts: str, section: str = "values") -> None:
@@ -88,18 +81,15 @@ PAGES = {
     "section_propose": VALUES,
     "section_rollback": [*VALUES, 1],
 }
-READABLE = {"agents", "agent_identity", "section_history", "section_compare"}
-REVIEWABLE = READABLE | {"section_propose", "section_rollback"}
+REVIEWABLE = {"agents", "agent_identity", "section_history", "section_compare", "section_propose", "section_rollback"}
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_identity_pages_by_role(name: str, ada: Agent, alice: User, bob: User, charlie: User) -> None:
+def test_identity_pages_open(ada: Agent, bob: User, charlie: User) -> None:
+    """Whom each page is for is in the table of tests/api/test_access_matrix.py."""
     write(ada, bob, "One.", "Two.")
-    url = reverse(name, args=PAGES[name])
-    assert Client().get(url).status_code == 302
-    assert as_person(alice).get(url).status_code == (200 if name in READABLE else 403)
-    assert as_person(bob).get(url).status_code == (200 if name in REVIEWABLE else 403)
-    assert as_person(charlie).get(url).status_code == 200
+    client = browser(charlie)
+    for name, arguments in PAGES.items():
+        assert client.get(reverse(name, args=arguments)).status_code == 200, name
 
 
 @pytest.mark.parametrize(
@@ -109,7 +99,7 @@ def test_identity_posts_are_refused_to_viewers(name: str, ada: Agent, alice: Use
     write(ada, bob, "One.", "Two.")
     before = AuditEvent.objects.count()
     data = edit("Three.", 2, "apply", name="Eve", kind="knight", slug="eve")
-    assert as_person(alice).post(reverse(name, args=PAGES[name]), data).status_code == 403
+    assert browser(alice).post(reverse(name, args=PAGES[name]), data).status_code == 403
     assert AuditEvent.objects.count() == before
 
 
@@ -126,7 +116,7 @@ def test_identity_posts_are_refused_to_viewers(name: str, ada: Agent, alice: Use
     ],
 )
 def test_identity_pages_of_unknown_objects_are_not_found(path: str, ada: Agent, charlie: User) -> None:
-    assert as_person(charlie).get(path).status_code == 404
+    assert browser(charlie).get(path).status_code == 404
 
 
 class TestQueryCounts:
@@ -150,7 +140,7 @@ class TestQueryCounts:
         many_versions: int,
         django_assert_num_queries: DjangoAssertNumQueries,
     ) -> None:
-        client = as_person(bob)
+        client = browser(bob)
         with django_assert_num_queries(queries):
             assert client.get(reverse(name, args=PAGES[name])).status_code == 200
 
@@ -160,7 +150,7 @@ class TestQueryCounts:
     ) -> None:
         for number in range(agents):
             agent_create(slug=f"agent-{number}", prompt="You are one of many.", by=system)
-        client = as_person(alice)
+        client = browser(alice)
         with django_assert_num_queries(FRAME + 3):
             response = client.get(reverse("agents"))
         assert page(response).count('class="faint small mono">agent-') == min(agents, 50)
@@ -168,7 +158,7 @@ class TestQueryCounts:
     def test_number_of_queries_of_administration(
         self, ada: Agent, charlie: User, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
-        client = as_person(charlie)
+        client = browser(charlie)
         for name, queries in (("agent_new", FRAME + 1), ("agent_settings", FRAME + 1)):
             with django_assert_num_queries(queries):
                 client.get(reverse(name, args=PAGES[name]))
@@ -176,7 +166,7 @@ class TestQueryCounts:
     def test_number_of_queries_of_the_preview(
         self, bob: User, many_versions: int, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
-        client = as_person(bob)
+        client = browser(bob)
         # No frame: session, person, rights; agent and current text; six for what of it a prompt would not hold.
         with django_assert_num_queries(12):
             assert client.post(reverse("section_preview", args=VALUES), {"content": "x"}).status_code == 200
@@ -184,7 +174,7 @@ class TestQueryCounts:
 
 class TestAgents:
     def test_agents_search_by_name_and_slug(self, ada: Agent, bruno: Agent, alice: User) -> None:
-        client = as_person(alice)
+        client = browser(alice)
         for query, shown in (("BRU", {"Bruno"}), ("ada", {"Ada"}), ("x", set())):
             response = client.get(reverse("agents"), {"q": query})
             assert {row["agent"].name for row in response.context["rows"]} == shown
@@ -192,7 +182,7 @@ class TestAgents:
 
     def test_agent_is_created_with_a_character(self, charlie: User) -> None:
         data = {"name": "Córa", "slug": "", "kind": "knight", "prompt": "You are Cora."}
-        response = as_person(charlie).post(reverse("agent_new"), data)
+        response = browser(charlie).post(reverse("agent_new"), data)
         # Its slug is made from the name.
         assert response["Location"] == "/agents/cora/connect/"
         assert IdentityVersion.objects.get(agent__slug="cora", section="character").content == "You are Cora."
@@ -202,18 +192,18 @@ class TestAgents:
     )
     def test_agent_form_keeps_a_refused_input(self, field: str, value: str, ada: Agent, charlie: User) -> None:
         data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora.", field: value}
-        response = as_person(charlie).post(reverse("agent_new"), data)
+        response = browser(charlie).post(reverse("agent_new"), data)
         assert response.status_code == 422
         assert field in response.context["form"].errors
         assert "You are Cora." in page(response)
 
     def test_name_without_letters_makes_no_slug(self, charlie: User) -> None:
-        response = as_person(charlie).post(reverse("agent_new"), {"name": "…", "slug": "", "kind": "knight"})
+        response = browser(charlie).post(reverse("agent_new"), {"name": "…", "slug": "", "kind": "knight"})
         assert "slug" in response.context["form"].errors
 
     def test_agent_settings_change_name_and_kind_and_not_the_slug(self, ada: Agent, charlie: User) -> None:
         data = {"name": "Ada II", "kind": "royalty", "slug": "other"}
-        assert as_person(charlie).post(reverse("agent_settings", args=["ada"]), data).status_code == 302
+        assert browser(charlie).post(reverse("agent_settings", args=["ada"]), data).status_code == 302
         ada.refresh_from_db()
         assert (ada.slug, ada.name, ada.kind) == ("ada", "Ada II", "royalty")
 
@@ -221,7 +211,7 @@ class TestAgents:
         self, ada: Agent, charlie: User, settings: object
     ) -> None:
         settings.IDENTITY_PROMPT = "You are Ada, born again."  # type: ignore[attr-defined]
-        client, url = as_person(charlie), reverse("agent_initiate", args=["ada"])
+        client, url = browser(charlie), reverse("agent_initiate", args=["ada"])
         shown = client.get(url)
         assert "born again" in page(shown)
         settings.IDENTITY_PROMPT = "You are somebody else."  # type: ignore[attr-defined]
@@ -242,7 +232,7 @@ class TestIdentity:
             identity_propose(
                 agent=ada, section="values", content=f"Wish {number}", by=Principal.of_user(bob), wait=True
             )
-        response = as_person(alice).get(reverse("agent_identity", args=["ada"]))
+        response = browser(alice).get(reverse("agent_identity", args=["ada"]))
         sections = {item["section"]: item for item in response.context["sections"]}
         assert list(sections) == ["character", "values", "protocols", "preferences", "boundaries", "environment"]
         assert (len(sections["values"]["waiting"]), sections["values"]["waiting_count"]) == (3, 5)
@@ -254,14 +244,14 @@ class TestIdentity:
     def test_identity_page_escapes_hostile_text(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "<script>alert(1)</script>", "<img src=x onerror=alert(1)>")
         for name in REVIEWABLE:
-            body = page(as_person(bob).get(reverse(name, args=PAGES[name])))
+            body = page(browser(bob).get(reverse(name, args=PAGES[name])))
             assert "<script>alert" not in body
             assert "<img src=x" not in body
 
 
 class TestHistory:
     def test_history_is_paged_by_fifty(self, alice: User, many_versions: int) -> None:
-        client = as_person(alice)
+        client = browser(alice)
         for number, first, last in (("1", 1001, 952), ("2", 951, 902), ("21", 1, 1), ("99", 1, 1), ("x", 1001, 952)):
             rows = client.get(reverse("section_history", args=VALUES), {"page": number}).context["rows"]
             assert (rows[0]["version"].version, rows[-1]["version"].version) == (first, last)
@@ -274,7 +264,7 @@ class TestHistory:
         proposal_approve(proposal=wish, by=Principal.of_user(bob))
         write(ada, bob, "Bob's own, and longer.")
         identity_rollback(agent=ada, section="values", to_version=1, by=Principal.of_user(bob))
-        response = as_person(alice).get(reverse("section_history", args=VALUES))
+        response = browser(alice).get(reverse("section_history", args=VALUES))
         assert "approved by bob" in page(response)
         assert [row["trend"] for row in response.context["rows"]] == [-4, 4, None]
         lines = [("+", "Mine."), ("+", "Bob's own, and longer."), ("", "")]
@@ -286,7 +276,7 @@ class TestHistory:
 class TestCompare:
     def test_diff_is_by_default_of_the_last_change(self, ada: Agent, alice: User, bob: User) -> None:
         write(ada, bob, "One.", "Two.", "Three.")
-        context = as_person(alice).get(reverse("section_compare", args=VALUES)).context
+        context = browser(alice).get(reverse("section_compare", args=VALUES)).context
         assert (context["older"], context["newer"], context["layout"]) == (2, 3, "auto")
 
     @pytest.mark.parametrize(
@@ -307,7 +297,7 @@ class TestCompare:
         self, query: dict[str, str], status: int, words: str, ada: Agent, alice: User, bob: User
     ) -> None:
         write(ada, bob, "One.", "Two.")
-        response = as_person(alice).get(reverse("section_compare", args=VALUES), query)
+        response = browser(alice).get(reverse("section_compare", args=VALUES), query)
         assert response.status_code == status
         assert words in page(response)
 
@@ -317,7 +307,7 @@ class TestCompare:
         text = f"\u56de\u7b54\u65e5\u5386\u3002\ntoken_limit_is_1000_for_each\n{long_line}end\n{family}"
         changed = text.replace("\u65e5", "\u6708").replace("1000", "2000").replace("saw. end", "heard. end")
         write(ada, bob, text, changed.replace("\U0001f467", "\U0001f466"))
-        shown = page(as_person(alice).get(reverse("section_compare", args=VALUES), {"from": "1", "to": "2"}))
+        shown = page(browser(alice).get(reverse("section_compare", args=VALUES), {"from": "1", "to": "2"}))
         family = "\U0001f468\u200d\U0001f469\u200d"
         for element, words in (
             ("del", ["\u65e5", "1000", "saw", f"{family}\U0001f467"]),
@@ -326,14 +316,14 @@ class TestCompare:
             assert re.findall(f"<{element}>(.*?)</{element}>", shown) == words
 
     def test_diff_of_a_section_without_versions(self, ada: Agent, alice: User) -> None:
-        assert as_person(alice).get(reverse("section_compare", args=VALUES)).status_code == 200
+        assert browser(alice).get(reverse("section_compare", args=VALUES)).status_code == 200
 
 
 class TestPropose:
     @pytest.fixture
     def post(self, ada: Agent, bob: User) -> Callable[..., HttpResponse]:
         write(ada, bob, "One.")
-        client = as_person(bob)
+        client = browser(bob)
         return lambda data: client.post(reverse("section_propose", args=VALUES), data)
 
     def test_edit_saves_nothing_whose_difference_was_not_shown(self, post: Callable[..., HttpResponse]) -> None:
@@ -357,7 +347,7 @@ class TestPropose:
         self, post: Callable[..., HttpResponse], ada: Agent, bob: User, settings: object
     ) -> None:
         settings.FOUR_EYES = True  # type: ignore[attr-defined]
-        assert "Apply now" not in page(as_person(bob).get(reverse("section_propose", args=VALUES)))
+        assert "Apply now" not in page(browser(bob).get(reverse("section_propose", args=VALUES)))
         assert post(edit("Two.", 1, "apply")).status_code == 302
         assert ChangeProposal.objects.pending().get().content == "Two."
         assert IdentityVersion.objects.current().get(agent=ada, section="values").content == "One."
@@ -402,11 +392,11 @@ class TestPropose:
 
     def test_edit_ignores_line_ends_of_a_browser(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.\nTwo.")
-        response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "One.\r\nTwo.\r\n"})
+        response = browser(bob).post(reverse("section_preview", args=VALUES), {"content": "One.\r\nTwo.\r\n"})
         assert response.context["preview"]["diff"].identical
 
     def test_edit_preview_refuses_what_could_not_be_saved(self, ada: Agent, bob: User) -> None:
-        response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "x" * 20_001})
+        response = browser(bob).post(reverse("section_preview", args=VALUES), {"content": "x" * 20_001})
         assert response.status_code == 422
         assert "at most 20,000 characters" in page(response)
 
@@ -416,7 +406,7 @@ class TestRollback:
 
     def test_rollback_writes_a_new_version_that_names_the_old_one(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.", "Two.")
-        client = as_person(bob)
+        client = browser(bob)
         assert client.get(self.URL).context["diff"].added == 1
         response = client.post(self.URL, {"base_version": "2", "reason": "Back."}, follow=True)
         assert "with the text of version 1" in page(response)
@@ -425,7 +415,7 @@ class TestRollback:
 
     def test_rollback_on_a_stale_base_is_refused_with_the_new_difference(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.", "Two.", "Three.")
-        response = as_person(bob).post(self.URL, {"base_version": "2", "reason": "Back."})
+        response = browser(bob).post(self.URL, {"base_version": "2", "reason": "Back."})
         assert response.status_code == 409
         assert "Three" in page(response)
         assert "Back." in page(response)
@@ -434,7 +424,7 @@ class TestRollback:
     def test_rollback_under_four_eyes_is_announced_and_proposed(self, ada: Agent, bob: User, settings: object) -> None:
         write(ada, bob, "One.", "Two.")
         settings.FOUR_EYES = True  # type: ignore[attr-defined]
-        client = as_person(bob)
+        client = browser(bob)
         assert "another person must approve" in page(client.get(self.URL))
         client.post(self.URL, {"base_version": "2"})
         assert ChangeProposal.objects.pending().get().restores.version == 1
@@ -442,7 +432,7 @@ class TestRollback:
 
     def test_rollback_of_the_current_version_is_not_offered(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.")
-        client = as_person(bob)
+        client = browser(bob)
         assert "Nothing to roll back" in page(client.get(self.URL))
         client.post(self.URL, {"base_version": "1"})
         assert IdentityVersion.objects.filter(agent=ada, section="values").count() == 1
