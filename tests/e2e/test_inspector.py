@@ -1,5 +1,6 @@
 """The inspector as a person uses it: live, explained, compared, in the past, and before a change."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -217,6 +218,11 @@ def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, 
     page = log_in(charlie)
     page.goto(reverse("proposal", args=[proposal.pk]))
     expect(page.locator(".item-why")).to_contain_text("2 of 2 prompts in 7 days change")
+    # The latest prompt and its changed line are the example, which leads to where it can be tried.
+    expect(page.locator(".impact-example")).to_have_text(f"In the prompt for “{EXPORT}”: Truth first. and 1 more line")
+    expect(page.get_by_role("link", name=EXPORT)).to_have_attribute(
+        "href", re.compile(rf"/playground/compare/\?a=now&b={proposal.pk}&input=")
+    )
     press_key(page, "b")
     expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
     page.locator(".blast").get_by_role("link", name="Difference").first.click()
