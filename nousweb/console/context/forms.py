@@ -94,8 +94,8 @@ class InspectorForm(forms.Form):
     frame = forms.ChoiceField(
         required=False,
         label="Frame",
-        help_text="The kind of question, and so what is looked for.",
-        choices=[("", "Recognised from the input"), *((key, frame.label) for key, frame in FRAMES.items())],
+        help_text="The kind of question.",
+        choices=[("", "Recognised"), *((key, frame.label) for key, frame in FRAMES.items())],
     )
     profile = forms.ChoiceField(required=False, label="Profile")
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
