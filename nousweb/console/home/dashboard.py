@@ -52,7 +52,7 @@ from nousweb.console.home.system_health import (
     worker_check,
 )
 from nousweb.console.inbox.filter import InboxRow
-from nousweb.console.templatetags.console import clock_or_day
+from nousweb.console.templatetags.console import age_or_day
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import CachedQuery, Rows
@@ -217,7 +217,7 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         hold = sum(row[4] for row in current if row[1] == PASSED)
         slugs = {slug for row in current for slug in row[6:]}
         url = reverse("agent_expectations", args=[*slugs]) if len(slugs) == 1 else reverse("agents")
-        note = f"last checked {clock_or_day(max(moment_read(row[5]) for row in current))}"
+        note = f"checked {age_or_day(max(moment_read(row[5]) for row in current))}"
         held = _held(hold, of, standing, period)
         failed = [each - good for good, each in held]
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
@@ -231,7 +231,7 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         today = clock.now().date()
         (first, before), *_ = drawn = [*scored.items()]
         last, now = drawn[-1]
-        when = clock_or_day(moment_read(at)) if last == today else f"{last.day}\N{NO-BREAK SPACE}{last:%b}"
+        when = age_or_day(moment_read(at)) if last == today else f"{last.day}\N{NO-BREAK SPACE}{last:%b}"
         note = f"Counted {when}"
         if first != last:
             arrow = Trend(now, before, points=True).arrow or "±"

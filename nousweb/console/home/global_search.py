@@ -33,7 +33,7 @@ from nousweb.console.context.views.agent_settings import UNSET, AgentSettingsFor
 from nousweb.console.identity.forms import AgentForm
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.people.forms import MailForm
-from nousweb.console.templatetags.console import clock_or_day
+from nousweb.console.templatetags.console import age_or_day
 from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.transactions import sql_change
@@ -246,7 +246,7 @@ def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> d
             address = row.get_absolute_url()
     did, label = _audit_label(row, terms) if isinstance(row, AuditEvent) else ("", snippet(_held(texts, terms), terms))
     agent = row.agent.name if row.agent else ""
-    when = clock_or_day(getattr(row, source.moment))
+    when = age_or_day(getattr(row, source.moment))
     return {"label": label, "url": address or "", "did": did, "kind": source.name(row), "agent": agent, "detail": when}
 
 
@@ -510,7 +510,7 @@ def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, Glob
                 "url": memory_url(agent.slug, hit.type, hit.id),
                 "kind": ItemType(hit.type).label,
                 "agent": agent.name,
-                "detail": clock_or_day(hit.happened_at) if hit.happened_at else "",
+                "detail": age_or_day(hit.happened_at) if hit.happened_at else "",
             },
         )
         for hit in hits

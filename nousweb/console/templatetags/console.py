@@ -109,19 +109,22 @@ def short_dates(text: str) -> str:
     return _DATE.sub(short, str(text))
 
 
-def clock_or_day(value: dt_module.datetime, *, both: bool = False) -> str:
-    """A moment as pages print it: the local time where it is today, else the day, or `both`, and the year where it is
-    another one: "15:07", "8 Nov", "8 Nov, 15:07", "8 Nov 2024, 15:07". The exact time is the tooltip."""
-    local, now = localtime(value), timezone.localtime()
-    if local.date() == now.date():
-        return f"{local:%H:%M}"
-    return f"{_day(local, now)}{f', {local:%H:%M}' if both else ''}"
+WEEK = dt_module.timedelta(days=7)
+
+
+def age_or_day(value: dt_module.datetime) -> str:
+    """A moment as pages print it: by its age within a week, else its day, with the year where it is another one:
+    "3 h ago", "8 Nov", "8 Nov 2024"."""
+    return ago(value) if abs(timezone.now() - _aware(value)) < WEEK else day(value)
 
 
 @register.filter
 def when(value: dt_module.datetime | None) -> str:
-    """The day and the time: "8 Nov, 15:07"."""
-    return clock_or_day(value, both=True) if value else ""
+    """The day and the time, of today the time alone: "8 Nov, 15:07", "15:07"."""
+    if value is None:
+        return ""
+    local, now = localtime(value), timezone.localtime()
+    return f"{'' if local.date() == now.date() else f'{_day(local, now)}, '}{local:%H:%M}"
 
 
 @register.filter

@@ -18,7 +18,7 @@ from django.utils.text import capfirst
 from nousweb.console.common import SHORTCUTS, Chart, ChartColumn, Column, Title, bars
 from nousweb.console.common.charts import Segment
 from nousweb.console.common.list_page import ASCENDING
-from nousweb.console.templatetags.console import EXACT, ago, clock_or_day, dt, kbd, localtime, plain, tokens
+from nousweb.console.templatetags.console import EXACT, age_or_day, ago, dt, kbd, localtime, plain, tokens, when
 from nousweb.console.templatetags.console import count as grouped
 from nousweb.console.templatetags.visible import coded, shown, shown_plain
 
@@ -29,21 +29,11 @@ register = template.Library()
 def time_of(
     at: datetime | None, empty: str = "never", prefix: str = "", aged: bool = False, clock: bool = False
 ) -> SafeString:
-    """A moment as the time of today or the day, `aged` with its age, `clock` with its time, where the order of one day
-    counts, and with the exact time as a tooltip."""
-    words = f"{prefix} {clock_or_day(at, both=clock)}{f', {ago(at)}' if aged else ''}" if at else ""
-    return _moment(at, empty, words)
-
-
-@register.simple_tag
-def age(at: datetime | None, empty: str = "never", prefix: str = "") -> SafeString:
-    """A moment by its age, where somebody waits, with the exact time as a tooltip."""
-    return _moment(at, empty, f"{prefix} {ago(at)}")
-
-
-def _moment(at: datetime | None, empty: str, words: str) -> SafeString:
+    """A moment: by its age within a week, else its day; as its day and time where that may not change or the order of
+    one day counts (`clock`), also with its age (`aged`). The exact time is the tooltip."""
     if not at:
         return _faint(empty)
+    words = f"{prefix} {when(at) if aged or clock else age_or_day(at)}{f' ({ago(at)})' if aged else ''}"
     local = localtime(at)
     written = f'datetime="{local.isoformat(timespec="seconds")}" title="{local:{EXACT}}"'
     return format_html('<time class="nowrap" {}>{}</time>', SafeString(written), words.strip())
@@ -339,7 +329,7 @@ def check_slots(checks: Sequence[Mapping[str, Any]], url: str, since: datetime |
     if not since:
         return drawn
     before = mark_safe("<i></i>" * len(checks[0]["slots"]))  # noqa: S308 - nothing in it is given
-    first = time_of(since) if clock_or_day(since) != clock_or_day(at) else ""
+    first = time_of(since) if age_or_day(since) != age_or_day(at) else ""
     return drawn + format_html('<span class="checks-days">{}{}{}</span>', before, first, time_of(at))
 
 

@@ -50,7 +50,7 @@ from nousweb.console.common import (
     page,
     query_without,
 )
-from nousweb.console.templatetags.console import clock_or_day, day
+from nousweb.console.templatetags.console import day, when
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage, keyset_page
 from nousweb.lib.permission_holder import for_visible_agents
@@ -116,7 +116,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     context |= {
         "rows": _joined(page.rows, by_request="request" not in request.GET),
         "chosen": _chosen(request.GET, page.rows),
-        "sealed": f"Sealed up to {clock_or_day(until)}" if (until := sealed_until()) else "",
+        "sealed": f"Sealed up to {when(until)}" if (until := sealed_until()) else "",
         "layouts": _areas(request.GET, request.GET.get("about") or ("all" if is_sought else "")),
     }
     return render(request, "identity/audit.html", context)
