@@ -253,6 +253,7 @@ def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada,
         assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = admin.get(url)
     assert "Highest, last 2 prompts" in markup(page)
+    assert "Automatic: 3,000 to 12,000 tokens, by the kind of question." in markup(page)
     assert "Over its budget" not in markup(page)
     assert "Not used in the last 2 prompts" in markup(page)
     assert admin.post(url, {"base_version": "0", "budget_user_profile": "1"}).status_code == 302

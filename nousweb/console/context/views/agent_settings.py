@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
-from context.engine.analysis.frames import SECTION_BUDGETS
+from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.engine.section_budgets import MAX_TOTAL
 from context.models import VIEW_RUN
@@ -181,10 +181,22 @@ def _words(settings: AgentSettings) -> str:
 
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
 SECTION_NOTES = {
-    TOTAL: "auto: the budget of the kind of question (its frame).",
+    TOTAL: f"Automatic: {min(one.total for one in FRAMES.values()):,} to {max(one.total for one in FRAMES.values()):,}"
+    " tokens, by the kind of question.",
+    "identity": "Who it is: character, values, boundaries.",
+    "user_profile": "Preferences, people and rules, in every prompt.",
+    "censors": "What it must not say or do.",
     "frame": "The kind of question, and what is looked for.",
-    "recent": "Earlier sessions.",
+    "working_memory": "What this session is working on.",
+    "recent": "Titles of earlier sessions.",
     "conversation": "The last messages of this session.",
+    "decisions": "What was decided that concerns the question.",
+    "facts": "Facts that fit the question.",
+    "procedures": "How something is done, step by step.",
+    "episodes": "What happened in earlier work.",
+    "documents": "Passages of documents.",
+    "long_term": "Earlier events that fit the question.",
+    "short_term": "Summaries of recent loops.",
 }
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "After this time a turn counts half as recent."),
@@ -205,8 +217,8 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
 }
 """By setting: the kind of loop, and the label of its factor."""
 ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
-    "per_hundred_facts": ("Reviews per 100 facts", "0 opens no reviews."),
-    "per_day": ("Reviews per day", "In any 24 hours."),
+    "per_hundred_facts": ("Reviews per 100 facts", "For each 100 facts that it learns. 0 opens no reviews."),
+    "per_day": ("Reviews per day", "In any 24 hours. Above it, people are not asked."),
 }
 ASKING_LABELS: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "replaced by a newer one",
@@ -224,7 +236,7 @@ UNITS: Mapping[str, str] = {
     "stm_w_recency": "0 to 1",
     "stm_window": "turns",
     "attention_per_hundred_facts": "reviews",
-    "attention_per_day": "reviews",
+    "attention_per_day": "reviews a day",
     "autonomy_max_error": "%",
 }
 """By field: what stands beside its number."""
@@ -282,13 +294,13 @@ class AgentSettingsForm(forms.Form):
                 required=False,
                 choices=lambda: [usual, *profile_choices()],
                 label="Profile",
-                help_text=f"{kind}.",
+                help_text=f"{kind}. It says which memories prompts prefer, and which they leave out.",
             ),
             "language": forms.ChoiceField(
                 required=False,
                 choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
                 label="Language of its memories",
-                help_text=f"Detected: {detected}."
+                help_text=f"Search finds other forms of its words, too. Detected: {detected}."
                 if not settings.language
                 else "A change processes all memories again.",
             ),
@@ -296,7 +308,7 @@ class AgentSettingsForm(forms.Form):
                 required=False,
                 max_length=MAX_ZONE_CHARACTERS,
                 label="Time zone of its users",
-                help_text="Type a city, such as Berlin.",
+                help_text="What “today” and “last week” mean in questions. Type a city, such as Berlin.",
                 widget=forms.TextInput(
                     attrs={"placeholder": "Server time (UTC)", "list": "zones", "autocomplete": "off"}
                 ),
@@ -305,7 +317,7 @@ class AgentSettingsForm(forms.Form):
                 required=False,
                 choices=RECENT_LABELS.items(),
                 label=PROMPT_SECTIONS["recent"],
-                help_text="In prompts, at most 5 earlier sessions of the last 48 hours.",
+                help_text="Whether prompts name what earlier sessions were about: at most 5, of the last 48 hours.",
             ),
             "serves_users": forms.BooleanField(
                 required=False,
@@ -320,7 +332,7 @@ class AgentSettingsForm(forms.Form):
                     max_value=MAX_TOTAL,
                     label=SECTION_LABELS.get(name, name),
                     help_text=SECTION_NOTES.get(name, ""),
-                    widget=forms.NumberInput(attrs={"placeholder": str(SECTION_BUDGETS.get(name, "auto"))}),
+                    widget=forms.NumberInput(attrs={"placeholder": str(SECTION_BUDGETS.get(name, "Automatic"))}),
                 )
                 for name in (TOTAL, *SECTION_BUDGETS)
             },
