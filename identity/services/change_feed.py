@@ -89,7 +89,7 @@ def feed_changes_record(drafts: Iterable[Change]) -> None:
     changes = list(drafts)
     if len(changes) == 1:
         instance_insert(changes[0])
-    elif changes:
+    else:
         Change.objects.bulk_create(changes)
 
 

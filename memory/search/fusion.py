@@ -95,7 +95,7 @@ class Candidates:
     `loop`: a number for each loop, -1 for none. `position`: order within the loop; around a `hit`, up to two items on
     each side are candidates too, so neighbours there are adjacent.
     `passage`, `second`: cosines of the two passages of a long text that are nearest to the query, else NaN.
-    `moved`: for a message, products with its moved vector (memory.search.messages), NaN without one; else empty.
+    `moved`: for a message, products with its moved vector (memory.search.search), NaN without one; else empty.
     `speaker`: SAID_BY_PERSON, SAID_BY_AGENT or 0. `standing`: 2 for an instruction, 1 for a preference, else 0.
     `asks`: the text ends with a question mark.
     """

@@ -27,7 +27,7 @@ class Told(StrEnum):
 
 
 class Shares(NamedTuple):
-    """How the first items are shared, in rounds: so many are the next by the moved vector (memory.search.messages), of
+    """How the first items are shared, in rounds: so many are the next by the moved vector (memory.search.search), of
     the ranker, which was fitted on questions, by meaning alone and by words alone. So the search is never far below one
     of them."""
 

@@ -53,8 +53,6 @@ def memories_load(view: PersonaMemory, items: Sequence[tuple[str, str]]) -> dict
 
 def fact_subject_names(view: PersonaMemory, ids: Sequence[str]) -> dict[str, str]:
     """The registered names of the subjects of facts, by the facts' ids. No statement without facts."""
-    if not ids:
-        return {}
     rows = view.facts.filter(pk__in=ids).values_list("pk", SUBJECT_NAME)
     return {str(key): name for key, name in rows}
 

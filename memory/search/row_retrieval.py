@@ -149,7 +149,7 @@ def candidates_fetch(
 ) -> CandidateSet:
     """Fetch the hits of the dense and the `lexical` search and their neighbours, by one statement for all types.
 
-    `moved` is the moved vector of a message (memory.search.messages), by which there is a further dense search.
+    `moved` is the moved vector of a message (memory.search.search), by which there is a further dense search.
     """
     (
         ids, types, loops, positions, words, cosines, contains, named, flags, products, long_ids, passages,

@@ -157,8 +157,6 @@ def _record(
 
 def _loop_keys(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Keys]:
     loops = {draft.loop_id for draft in drafts if draft.loop_id}
-    if not loops:
-        return {}
     held = LoopSummary.objects.filter(agent=agent, persona=persona, loop_id__in=loops)
     return {loop_id: Keys(*keys) for loop_id, *keys in held.values_list("loop_id", *Keys._fields)}
 
@@ -179,8 +177,6 @@ def _keys_joined(place: str, draft: EventDraft, loop: Keys) -> Keys:
 
 def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Event]:
     keys = {draft.key for draft in drafts if draft.key}
-    if not keys:
-        return {}
     held = Event.objects.filter(agent=agent, persona=persona, key__in=keys)
     return {event.key: event for event in held if event.key}
 

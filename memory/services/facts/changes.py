@@ -136,8 +136,6 @@ def facts_lock(agent_id: int, keys: Collection[UUID]) -> dict[UUID, Fact]:
 
     To change several facts one after another, lock all of them first, to avoid deadlocks.
     """
-    if not keys:
-        return {}
     rows = Fact.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     return {row.pk: row for row in rows.filter(agent=agent_id, pk__in=keys).order_by("pk")}
 

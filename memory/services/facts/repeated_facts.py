@@ -25,7 +25,6 @@ from memory.models import (
     Fact,
     FactChange,
     MemoryReview,
-    SubjectAlias,
     carried_keys,
     keys_of,
     plain,
@@ -203,7 +202,7 @@ def cross_subject_review(*, fact: Fact, stored: Fact, by: Principal) -> MemoryRe
         by=by,
         subject=fact.subject,
         facts=[stored.pk],
-        subjects=_subjects(stored, alias),
+        subjects=list(dict.fromkeys(each.subject_id for each in (stored.subject_alias, alias) if each is not None)),
         score=1.0,
         reasons=[
             {
@@ -214,7 +213,7 @@ def cross_subject_review(*, fact: Fact, stored: Fact, by: Principal) -> MemoryRe
             }
         ],
         proposal=fact.content,
-        details=_details(fact),
+        details={name: plain(getattr(fact, name)) for name in (*FACT_FIELDS, *TIME_FIELDS)},
     )
 
 
@@ -242,18 +241,6 @@ def _reviews(fact: Fact, stored: Fact) -> Any:
 def _key_prefix(fact: Fact, stored: Fact) -> str:
     named = hashlib.sha256(key_of(fact.subject).encode()).hexdigest()[:24]
     return f"repeated:{stored.pk}:{named}"
-
-
-def _subjects(stored: Fact, alias: SubjectAlias | None) -> list[UUID]:
-    keys = [each.subject_id for each in (stored.subject_alias, alias) if each is not None]
-    return list(dict.fromkeys(keys))
-
-
-def _details(fact: Fact) -> dict[str, Any]:
-    moments = {name: getattr(fact, name) for name in TIME_FIELDS}
-    return {name: getattr(fact, name) for name in FACT_FIELDS} | {
-        name: moment.isoformat() if moment else None for name, moment in moments.items()
-    }
 
 
 Action = FactChange.Action

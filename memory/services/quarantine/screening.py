@@ -32,8 +32,7 @@ from memory.services.quarantine.memories import (
     scan_agent_text,
     scan_memory,
 )
-from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, item_lock, loop_resummarise
-from memory.services.search_index.writer import index_remove
+from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, event_put, item_lock
 from memory.services.trust import screening_class
 from nousweb.lib import Conflict, NotAllowed, clock
 from nousweb.lib.injection.scan import RULES_NAME, scan_text
@@ -180,9 +179,7 @@ def _quarantine_event(*, agent: Agent, key: Any) -> int:
     was_quarantined = entry.quarantined
     for _, text, match in quarantine_entries([entry]):
         if not was_quarantined:
-            entry.save(update_fields=["quarantined"])
-            index_remove(entry.agent_id, entry.persona, EVENT, [str(entry.event_id)])
-            loop_resummarise(entry)
+            event_put(entry, origin=entry.origin, quarantined=True)
             audit_record(
                 by=BY, action="memory.hold", target=entry.event, agent=agent, before={"quarantined": False},
                 after={"quarantined": True},

@@ -102,7 +102,7 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
         if kind == "working":
             quarantine_working_text(review.agent_id, key)
         elif isinstance(row := item_lock(review.agent_id, kind, key), LongTermEntry):
-            _event_put(row, origin=before["origin"], quarantined=held)
+            event_put(row, origin=before["origin"], quarantined=held)
         elif row is not None:
             row.put(origin=before["origin"])
             if isinstance(row, Fact) and row.invalidated_at is not None:
@@ -131,7 +131,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     state = {name: getattr(row, name) for name in audited}
     before = {"origin": row.origin, "quarantined": row.quarantined}
     if kind == "event":
-        _event_put(row, origin=Trust.PERSON.value, quarantined=False)
+        event_put(row, origin=Trust.PERSON.value, quarantined=False)
     else:
         row.put(origin=Trust.PERSON.value)
     if row.quarantined:
@@ -154,7 +154,7 @@ def put_to_use(row: Any) -> None:
         index_put([entry_of(row)])
 
 
-def _event_put(entry: LongTermEntry, *, origin: str, quarantined: bool) -> None:
+def event_put(entry: LongTermEntry, *, origin: str, quarantined: bool) -> None:
     """Give an event this state, in the index and in the summary of its loop too."""
     entry.put(origin=origin, quarantined=quarantined)
     if quarantined:
@@ -215,7 +215,7 @@ def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment
         return None
     before = {"origin": row.origin, "quarantined": row.quarantined}
     if kind == "event":
-        _event_put(row, origin=row.origin, quarantined=True)
+        event_put(row, origin=row.origin, quarantined=True)
         audit_record(
             by=by, action="memory.hold", target=row.event, agent=row.event.agent,
             before={"quarantined": False}, after={"quarantined": True}, message=comment,
