@@ -429,6 +429,7 @@ _MAX_WORDS = 40
 _DROPPED = w.ARTICLES | w.words("do does did now still already currently any_more anymore longer any more always ,")
 _NEGATED = w.words("not never no none")
 _BEFORE_COUNT = VERBS | w.PREPOSITIONS | w.QUANTIFIERS | w.ARTICLES | w.words("max minimum maximum")
+_BEFORE_PARTICIPLE = w.PREPOSITIONS | {"be"}
 _BY_DATE = w.words("be start end open close expire launch renew begin")
 _AFFIRMED = w.mapping("can/must=may love/enjoy=like")
 _DENIABLE = {*w.REVERSED.values(), *_AFFIRMED, *_AFFIRMED.values()}
@@ -510,7 +511,10 @@ def _present(texts: Texts) -> Texts:
     kept = [singular(text) for text in number_free(texts) if text not in w.ARTICLES | {"now", "currently", "only"}]
     if "instead" in kept:
         kept = kept[: kept.index("instead")]
-    past = any(text.endswith("+ed") and (not at or kept[at - 1] != "be") for at, text in enumerate(kept))
+    # After "be" it is a state, and after a preposition a name or a kind: "of rose", "of failed jobs".
+    past = any(
+        text.endswith("+ed") and (not at or kept[at - 1] not in _BEFORE_PARTICIPLE) for at, text in enumerate(kept)
+    )
     return () if past or "?" in kept or {*kept} & (w.MODALS - {"need", "need+s", "want"}) else tuple(kept)
 
 

@@ -28,6 +28,8 @@ PAIRS = [
     ("flags", "The flags are on.", "The flags are off.", {"changed_value": "Another value of flags' state."}),
     ("vault", "The vault holds twelve coins.", "The vault holds 15 coins.",
      {"changed_value": "Another number in the same sentence about vault: “vault holds … coins”."}),
+    ("rose", "The deploy of rose takes 22 minutes.", "The deploy of rose takes 51 minutes.",
+     {"changed_value": "Another number in the same sentence about rose: “deploy of rose takes … minutes”."}),
     (NOBODY, "It launches on 5 March.", "It launches on 6 March.", {"number": "Another number, date, time or unit."}),
     (TIM, "Tim planned the move.", "Tim ships the move.",
      {"value": "The same is said about Tim with one thing exchanged."}),
