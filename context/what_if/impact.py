@@ -131,8 +131,8 @@ class ImpactRow:
         return self.tokens_after - self.tokens_before
 
     @property
-    def example(self) -> tuple[str, str]:
-        """The first line in which the prompts differ, with its sign."""
+    def example(self) -> tuple[str, str, int]:
+        """The first line in which the prompts differ, with its sign and the number of further ones."""
         return first_change(self.before, self.after)
 
     @property

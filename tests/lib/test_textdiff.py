@@ -148,12 +148,12 @@ def test_long_hostile_texts_are_compared_in_bounded_time() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        ("- a\n- b", "- a\n- c\n- d", ("+", "c")),
-        ("a\n\n## b", "a\n", ("−", "b")),
-        ("a\nb", "b\na", ("", "")),
-        ("", "---", ("+", "---")),
-        ("a", "a", ("", "")),
+        ("- a\n- b", "- a\n- c\n- d", ("+", "c", 1)),
+        ("a\n\n## b", "a\n", ("−", "b", 0)),
+        ("a\nb", "b\na", ("", "", 0)),
+        ("", "---", ("+", "---", 0)),
+        ("a", "a", ("", "", 0)),
     ],
 )
-def test_first_change_is_a_line_that_only_one_text_has(old: str, new: str, change: tuple[str, str]) -> None:
+def test_first_change_is_a_line_that_only_one_text_has(old: str, new: str, change: tuple[str, str, int]) -> None:
     assert first_change(old, new) == change

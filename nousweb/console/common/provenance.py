@@ -188,6 +188,8 @@ class Provenance:
         if self.approved:
             return f"{self.approved.who.capitalize()} {self.approved.did} on {self.approved.at:%Y-%m-%d at %H:%M} UTC."
         if self.writer and self.writer.is_person:
+            if any(step.did.startswith(APPROVALS[:2]) for step in self.steps[1:] if step.who == self.writer.who):
+                return f"Written and approved by {self.writer.who}."
             return f"Written by {self.writer.who}. A person's own change needs no approval."
         return "No person has approved it." if self.steps else "No record says who wrote it."
 

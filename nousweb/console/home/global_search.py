@@ -120,10 +120,12 @@ def _audit_rows(by: Principal) -> QuerySet[Any]:
 def _audit_label(row: AuditEvent, terms: Sequence[str]) -> tuple[str, str]:
     """What was done, and to what; or both and the text with the terms where these do not have them."""
     did = audit_phrase(row.action)
-    said = f"{did} {row.object_label}"
+    # Who proposed a change stands beside the row.
+    label = row.object_label.partition(", proposed by ")[0]
+    said = f"{did} {label}"
     held = _held([said, row.message, *_strings(row.before), *_strings(row.after)], terms)
     if held == said:
-        return did, snippet(row.object_label, terms)
+        return did, snippet(label, terms)
     return f"{said[:SAID]}{'…' if len(said) > SAID else ''}:", snippet(held, terms)
 
 

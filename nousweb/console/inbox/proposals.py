@@ -9,6 +9,7 @@ from django.shortcuts import redirect, render
 from identity.models import AuditEvent, ChangeProposal
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
+from identity.selectors import section_tokens
 from identity.services.versions import StaleBase, is_self_approval
 from nousweb.console.common import FORM, POST, layout_of, page, uuids_of
 from nousweb.console.inbox.decisions import item_panel, proposal_decide, undo_offer, version_of
@@ -17,7 +18,6 @@ from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_sh
 from nousweb.console.inbox.query import PROPOSAL
 from nousweb.lib.errors import Conflict, DomainError, Invalid
 from nousweb.lib.textdiff import diff_texts
-from nousweb.lib.token_estimate import estimate_tokens
 
 Status = ChangeProposal.Status
 VIEW, REVIEW = VIEW_RIGHTS[PROPOSAL], DECIDE_RIGHTS[PROPOSAL]
@@ -114,7 +114,7 @@ def _proposal_page(
     if target.version_id:
         history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
     replaced = item.base_text if item.merged is None else item.current_text
-    before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
+    before, after = (section_tokens(target.section, text) for text in (replaced, item.wished))
     panel = item_panel(target, by, queue.query())
     undo, place = undo_offer(request, by, queue), queue.place(target.pk, by)
     return render(

@@ -97,15 +97,20 @@ def test_approval_is_by_another_person_and_no_wrong_mark(
     assert memory_provenance(own, reviewer).approval == needless
     written = identity_propose(agent=ada, section="values", content="Be calm.", reason="First.", by=reviewer).version
     assert written is not None
-    assert version_provenance(written, reviewer).approval == needless
+    assert version_provenance(written, reviewer).approval == "Written and approved by bob."
 
 
 def test_lines_name_who_approved_them(ada: Agent, actor: Principal, reviewer: Principal, alice: User) -> None:
     proposal = identity_propose(agent=ada, section="values", content="Be kind.", reason="Asked.", by=actor).proposal
     assert proposal is not None
     proposal_approve(proposal=proposal, by=reviewer)
-    history = markup(browser(alice).get(reverse("section_history", args=["ada", "values"])))
-    assert "approved by bob" in history.partition('id="lines-title"')[2].partition("</table>")[0]
+    write_own = identity_propose(agent=ada, section="protocols", content="Ask.", reason="Mine.", by=reviewer)
+    assert write_own.version is not None
+    for section, reason in (("values", "Asked."), ("protocols", "Mine.")):
+        history = markup(browser(alice).get(reverse("section_history", args=["ada", section])))
+        lines = history.partition('id="lines-title"')[2].partition("</table>")[0]
+        assert "approved by bob" in lines
+        assert reason in lines
 
 
 def test_version_tells_of_no_proposal_of_the_subconscious_to_whom_it_is_hidden(ada: Agent, alice: User) -> None:

@@ -69,7 +69,7 @@ def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) ->
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     if isinstance(one, IdentityVersion) and one.reason:
         return f"{name}: {visible_plain(Truncator(one.reason).chars(WORDS))}"
-    sign, words = first_change(current.get(one.section, ""), one.content)
+    sign, words, _ = first_change(current.get(one.section, ""), one.content)
     return f"{name}: {sign} {visible_plain(Truncator(words).chars(WORDS))}" if words else name
 
 

@@ -221,7 +221,7 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     texts = IdentityVersion.objects.filter(agent=agent, section=named, created_at__lte=moment).order_by("-version")
     read = list(reversed(texts[:VERSIONS_READ])) if page.number == 1 else []
     changed = {new.version: first_change(old.content, new.content) for old, new in pairwise(read)}
-    rows = [{"version": one, "example": changed.get(one.version, ("", "")), **version_size(one)} for one in page]
+    rows = [{"version": one, "example": changed.get(one.version), **version_size(one)} for one in page]
     if rows and page.number == 1:
         # In the past, another version was the current one.
         rows[0]["version"].is_current = True
