@@ -151,7 +151,17 @@ class MemoryReview(AgentRow):
 
     def __str__(self) -> str:
         about = self.subject or (self.new or self.censor or self.proposal)
-        return f"{self.get_kind_display()}: {about}"[:200]
+        return f"{self.label}: {about}"[:200]
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether a person marked the memories as wrong: nobody is asked about them."""
+        return bool(self.details.get("codes") == ["marked"])
+
+    @property
+    def label(self) -> str:
+        """What kind of review it is, for people."""
+        return "Marked as wrong" if self.is_mark else self.get_kind_display()
 
     @property
     def asked_by(self) -> str:

@@ -50,6 +50,8 @@ WAITING = InjectionMatch(("consent",), 0.0, "")
 """Instead of a match, for what the consent policy of the agent lets wait."""
 SHOWN = InjectionMatch(("shown",), 0.0, "")
 """The same, for what it shows to people."""
+MARKED = InjectionMatch(("marked",), 0.0, "")
+"""The same, for what a person marked as wrong."""
 NAME_FIELDS = ("kind", "category", "domain", *KEYS, "loop_id")
 """Attributes of memories that are names given by the writer."""
 Kind = MemoryReview.Kind
@@ -233,11 +235,16 @@ def open_quarantine_review(
             review_reopen(review, BY)
         before = review.details.get("items", [])
         review.details = {**review.details, "items": [*before, *(item for item in new if item not in before)]}
+        if match is not MARKED and review.is_mark:
+            # The words that a person marked come again, and there is something to ask now.
+            review.kind, review.reasons = _kind(match), _reasons(match)
+            review.details["codes"] = list(match.codes)
+            review.save(update_fields=["kind", "reasons"])
         if len(review.details["items"]) <= MAX_ITEMS_PER_QUARANTINE_REVIEW:
             review.facts = _fact_ids(review.details["items"])
             review.save(update_fields=["details", "facts"])
         return review
-    kind = Kind.NEW_MEMORY if match in (WAITING, SHOWN) else Kind.QUARANTINED
+    kind = _kind(match)
     pending = MemoryReview.objects.pending().filter(agent=agent, persona=persona, kind=kind).count()
     if kind == Kind.QUARANTINED and pending >= MAX_PENDING_QUARANTINE_REVIEWS:
         return None
@@ -258,11 +265,19 @@ def open_quarantine_review(
         details={"items": new, "codes": list(match.codes), **(consent.as_json(agent.pk) if consent else {})},
         score=round(match.score, 1) or None,
         expires_at=clock.now() + timedelta(days=consent.days) if consent and consent.days else None,
-        reasons=[
-            {"code": code, "words": words, "old": "", "new": ""}
-            for code, words in zip(match.codes, match.words, strict=True)
-        ],
+        reasons=_reasons(match),
     )
+
+
+def _kind(match: InjectionMatch) -> Kind:
+    return Kind.NEW_MEMORY if match in (WAITING, SHOWN, MARKED) else Kind.QUARANTINED
+
+
+def _reasons(match: InjectionMatch) -> list[dict[str, str]]:
+    return [
+        {"code": code, "words": words, "old": "", "new": ""}
+        for code, words in zip(match.codes, match.words, strict=True)
+    ]
 
 
 def _fact_ids(items: Iterable[Collection[str]]) -> list[str]:

@@ -102,6 +102,8 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
         if kind == "working":
             quarantine_working_text(review.agent_id, key)
         elif isinstance(row := item_lock(review.agent_id, kind, key), LongTermEntry):
+            if row.quarantined != held:
+                _undo_record(row.event, by, quarantined=held)
             event_put(row, origin=before["origin"], quarantined=held)
         elif row is not None:
             row.put(origin=before["origin"])
@@ -114,9 +116,18 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
             elif held and not row.quarantined:
                 quarantine_memory(row)
             if not held and row.quarantined:
+                _undo_record(row, by, quarantined=False)
                 put_to_use(row)
                 if isinstance(row, Fact):
                     _fact_enter(row, review, by)
+
+
+def _undo_record(target: Any, by: Principal, *, quarantined: bool) -> None:
+    audit_record(
+        by=by, action="memory.hold" if quarantined else "memory.release", target=target, agent=target.agent,
+        before={"quarantined": not quarantined}, after={"quarantined": quarantined},
+        message="The resolution was undone.",
+    )  # fmt: skip
 
 
 def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[str, Any] | None:

@@ -33,7 +33,7 @@ from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_
 from memory.services.facts.changes import endorsement_change, facts_lock
 from memory.services.facts.repeated_facts import resolution_apply, unstored_fact_fields
 from memory.services.memory_write import learning_lock
-from memory.services.quarantine.memories import SHOWN, event_text, open_quarantine_review, type_name
+from memory.services.quarantine.memories import MARKED, event_text, open_quarantine_review, type_name
 from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import ANSWERS, attribute_decide, quarantine_resolve, review_state
@@ -174,10 +174,16 @@ def event_mark_wrong(*, event: Event, by: Principal, comment: str = "") -> Memor
     if entry is None or entry.quarantined:
         raise Conflict("This event is in quarantine already." if entry else "This event is in no search yet.")
     items, words = [(type_name(event), str(event.pk))], event_text(event)
-    review = existing(open_quarantine_review(event.agent, event.persona, items, words, SHOWN), "There is no review.")
+    review = existing(open_quarantine_review(event.agent, event.persona, items, words, MARKED), "There is no review.")
+    # Events of the same words share the review: to undo it puts all back to use.
+    marked = review.before.get("quarantined", []) if review.is_mark else []
     if review.status == Status.RESOLVED:
         review_reopen(review, by)
-    return review_resolve(review=review, resolution=Resolution.HOLD, by=by, comment=comment)
+    review = review_resolve(review=review, resolution=Resolution.HOLD, by=by, comment=comment)
+    if marked:
+        review.before = {"quarantined": [*marked, *review.before["quarantined"]]}
+        review.save(update_fields=["before"])
+    return review
 
 
 @agent_transaction(of="one")

@@ -276,6 +276,8 @@ def review_stands(review: MemoryReview) -> bool:
         case Kind.REPEATED:
             return not (_is_one(review) and any(map(_in_use, facts)))
         case _:
+            if review.is_mark:
+                return False
             others = len(review.details.get("items", [])) > len(review.facts)
             shown = review.details.get("codes") == ["shown"]
             return others or any(_in_use(fact) if shown else fact.invalidated_at is None for fact in facts)

@@ -20,7 +20,7 @@ from context.selectors import memory_uses, runs_with_memory
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.changes import audit_phrase
 from identity.principal import Principal
-from memory.models import Fact, FactChange, ItemType, MemoryReview
+from memory.models import Fact, FactChange, ItemType, MemoryReview, Trust
 from memory.selectors import visible_reviews
 from memory.services.reviews.states import OPENED
 from nousweb.lib import clock
@@ -74,7 +74,7 @@ def _listed(words: list[str]) -> str:
 
 VIEW_AUDIT, VIEW_REVIEW = "identity.view_auditevent", "memory.view_memoryreview"
 VIEW_CHANGES = "memory.view_factchange"
-NO_ORIGIN = ("censor.trigger", "demo_tour.look")
+NO_ORIGIN = ("censor.trigger", "demo_tour.look", "events.record")
 """Actions on a memory that say nothing of where it comes from."""
 CHANGE_WORDS = {
     FactChange.Action.STORED: ("stored it", ""),
@@ -245,6 +245,11 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
         steps = list(_changes(memory, now)) if by.may(VIEW_CHANGES) else []
     else:
         steps = list(_recorded(noun, memory.pk, by, now)) if by.may(VIEW_AUDIT) else []
+        if noun == "event":
+            # Of events the audit trail has what people did to them.
+            is_import = memory.trust == Trust.IMPORTED
+            who = ("import", "system") if is_import else (memory.agent.name, "agent")
+            steps.insert(0, Step(memory.recorded_at, *who, "recorded it"))
     run = source_run(memory, by) if noun == "fact" else None
     links = [Link(run.beginning or "A prompt", run.get_absolute_url(), "Prompt")] if run else []
     if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):
@@ -323,7 +328,7 @@ def _recorded(noun: str, key: object, by: Principal, until: datetime) -> Iterabl
             record.at,
             record.author_name,
             record.get_author_kind_display().lower(),
-            f"{did} it",
+            "released it from quarantine" if record.action == "memory.release" else f"{did} it",
             record.message,
             record.get_absolute_url(),
         )

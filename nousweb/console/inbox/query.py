@@ -197,7 +197,10 @@ _TEXTS = {
     PROPOSAL: "concat_ws(' ', p.section, p.content, p.reason)",
     REVIEW: """concat_ws(' ', r.subject, r.proposal,
         (SELECT string_agg(f.content, ' ') FROM memory_fact f WHERE f.agent_id = r.agent_id
-            AND (f.id = r.old_id OR f.id = r.new_id)),
+            AND (f.id = r.old_id OR f.id = r.new_id OR f.id = ANY (r.facts))),
+        (SELECT string_agg(e.content, ' ') FROM memory_event e WHERE e.agent_id = r.agent_id AND e.id IN (
+            SELECT (item ->> 1)::bigint FROM jsonb_array_elements(coalesce(r.details -> 'items', '[]')) item
+            WHERE item ->> 0 = 'event')),
         (SELECT c.pattern FROM memory_censor c WHERE c.agent_id = r.agent_id AND c.id = r.censor_id))""",
 }
 """By type of an item: the text in which words are searched for."""

@@ -66,6 +66,7 @@ def in_prompts(request: HttpRequest, memory: Any, by: Principal) -> dict[str, An
     item, slug = (noun, str(memory.pk)), memory.agent.slug
     back = request.GET.get(BACK, "")[:MAX_BACK_CHARACTERS]
     is_active = getattr(memory, "is_current", getattr(memory, "active", True)) and getattr(memory, "text", "-") != ""
+    is_active = is_active and not getattr(memory, "quarantined", False)
     pin_url = reverse("agent_context_item", args=[slug, *item])
     return {
         "item": " ".join(item),

@@ -195,6 +195,17 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert "quarantined" in markup(page)
     assert browser(bob).post(wrong).status_code == 409
     assert AuditEvent.objects.filter(action="memory.hold", message="It is 90.").exists()
+    origin = page.context["provenance"]
+    assert (origin.writer.who, origin.writer.did, origin.approved) == ("Ada", "recorded it", None)
+    assert "when it fits the question" not in markup(page)
     review = MemoryReview.objects.get()
+    (row,) = browser(bob).get(reverse("inbox"), {"status": "decided", "q": WRONG[:20]}).context["rows"]
+    assert (row.kind, row.reason) == ("Marked as wrong", "")
     review_undo(review=review, by=Principal.of_user(bob))
     assert WRONG in prompt()
+    steps = browser(bob).get(event.get_absolute_url()).context["provenance"].steps
+    assert [(step.who, step.did) for step in steps[1:]] == [
+        ("bob", "quarantined it"), ("bob", "released it from quarantine")
+    ]  # fmt: skip
+    review.refresh_from_db()
+    assert review.status not in MemoryReview.OPEN, "nobody is asked what a person has taken back"
