@@ -259,14 +259,19 @@ def _place(one: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
-    """Tell at the facts of a run which of them no longer hold (since: words and url), and where they are replaced
-    (replace_url), and they and events are marked as wrong (wrong_url), if `by` may. One statement."""
+    """Tell at the facts and events of a run which of them no longer hold (since: words and url), and where they are
+    marked as wrong (wrong_url) and facts replaced (replace_url), if `by` may. One statement for each of both types."""
     facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
-    for one in memories if by.may(REVIEW) else ():
-        if one["type"] == "event":
-            one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, one['id']])}?{urlencode(query)}"
+    events = {int(one["id"]): one for one in memories if one["type"] == "event" and by.may(REVIEW)}
+    gone = run.agent.events.filter(pk__in=events, long_term__quarantined=True).values_list("pk", flat=True)
+    held = {*gone} if events else set()
+    for key, one in events.items():
+        if key in held:
+            one["since"] = {"words": "later quarantined", "url": one["url"]}
+        else:
+            one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, key])}?{urlencode(query)}"
     for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
         one = facts[fact.pk]
         if fact.invalidated_at:
