@@ -43,7 +43,7 @@ def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
 def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     """The row of a review."""
     is_new = review.kind == Kind.NEW_MEMORY
-    diff = review_diff(review)
+    diff, writer = review_diff(review), review.details.get("writer", "")
     waits = is_new and review.details.get("codes") == ["consent"]
     times: list[tuple[str, Any]] = [("opened", review.created_at)]
     is_open = review.status in MemoryReview.OPEN
@@ -64,7 +64,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         author=_writer(review),
         kind=review.label,
         answers=bulk_resolutions(review.kind),
-        reason=f"Known: {review.old.content}" if review.old else f"By {writer}" if (writer := review.details.get("writer")) else "",
+        reason=f"Known: {review.old.content}" if review.old else writer and f"By {writer}",
         meta=list(filter(None, meta)),
         outcome="" if is_open else review.get_resolution_display() or "Expired",
         times=times,
