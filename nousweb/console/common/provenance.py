@@ -247,9 +247,8 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
         steps = list(_recorded(noun, memory.pk, by, now)) if by.may(VIEW_AUDIT) else []
         if noun == "event":
             # Of events the audit trail has what people did to them.
-            is_import = memory.trust == Trust.IMPORTED
-            who = ("import", "system") if is_import else (memory.agent.name, "agent")
-            steps.insert(0, Step(memory.recorded_at, *who, "recorded it"))
+            writer = ("import", "system") if memory.trust == Trust.IMPORTED else (str(memory.agent.name), "agent")
+            steps.insert(0, Step(memory.recorded_at, *writer, "recorded it"))
     run = source_run(memory, by) if noun == "fact" else None
     links = [Link(run.beginning or "A prompt", run.get_absolute_url(), "Prompt")] if run else []
     if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):

@@ -267,11 +267,11 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
     events = {int(one["id"]): one for one in memories if one["type"] == "event" and by.may(REVIEW)}
     gone = run.agent.events.filter(pk__in=events, long_term__quarantined=True).values_list("pk", flat=True)
     held = {*gone} if events else set()
-    for key, one in events.items():
-        if key in held:
+    for number, one in events.items():
+        if number in held:
             one["since"] = {"words": "later quarantined", "url": one["url"]}
         else:
-            one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, key])}?{urlencode(query)}"
+            one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, number])}?{urlencode(query)}"
     for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
         one = facts[fact.pk]
         if fact.invalidated_at:
