@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from context.expectations.services import expectation_create, request_of
-from context.models import ContextRun, MemoryUsage
+from context.models import ContextRun, Expectation, MemoryUsage
 from context.services.prompt_token_counts import context_runs_count
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
@@ -356,6 +356,11 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
     assert re.search(r'outcome-failed">holds → fails</span>[^“]*“in one word”', page)
     assert re.search(r'outcome-passed">holds</span>[^“]*“in two words”', page)
     assert page.count("Answer in one word.") == 1, "what changes in all of them is said once"
+    assert "Not all could be tried" not in page
+    Expectation.objects.filter(request__input="Bye?").update(request={"input": "Bye?", "session_id": "s", "mode": "x"})
+    broken = markup(client.get(COMPARE, {"a": "now", "b": str(first.pk), "table": "1"}, headers=part))
+    assert "Not all could be tried: an expectation could not run, or time ran out." in broken
+    before = rows()
     # The other way round, from what is tried to what is in force, and without scripts on the page itself.
     back = client.get(COMPARE, {"a": str(first.pk), "b": "now", "table": "1"})
     assert "fails → holds" in markup(back)

@@ -192,7 +192,7 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         "more": shown[MAX_ROWS:],
         "alike": alike,
         "heads": "Question|Tokens:num|Memories|" + "What changes|" * (not alike) + "Expectations",
-        "cut_short": impact.cut_short or impact.expectations.cut_short,
+        "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
 
 
