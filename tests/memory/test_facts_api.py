@@ -81,7 +81,7 @@ def test_fact_cannot_be_read_with_the_write_scope_alone(api, ada, system, path):
 def test_fact_is_read_only_for_viewers(api, ada, alice):
     before = rows()
     refused = api.as_person(alice).post("/facts", {"content": "x"}, {"agent": "ada"})
-    assert_problem(refused, 403, "not_allowed", detail="memory.add_fact")
+    assert_problem(refused, 403, "not_allowed", detail="the role Reviewer")
     assert rows() == before
     assert api.as_person(alice).get("/facts", {"agent": "ada"}).status_code == 200
 
