@@ -81,9 +81,17 @@ class ClusterDatabase:
                     server.execute(order.encode())
 
 
-def exceptions_mark(items: list[pytest.Item]) -> None:
-    """Skip the tests of EXCEPTIONS on a cluster."""
-    for item in items if CITUS_URL else ():
+def exceptions_mark(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a cluster, leave out what asks no database, and skip the tests of EXCEPTIONS."""
+    if not CITUS_URL:
+        return
+    config.hook.pytest_deselected(items=[item for item in items if not _asks_a_database(item)])
+    items[:] = filter(_asks_a_database, items)
+    for item in items:
         for name, reason in EXCEPTIONS.items():
             if item.nodeid.startswith(name):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _asks_a_database(item: pytest.Item) -> bool:
+    return item.get_closest_marker("django_db") is not None or "django_db_setup" in getattr(item, "fixturenames", ())

@@ -194,9 +194,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.reuse_db = True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what a cluster cannot do."""
-    exceptions_mark(items)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a cluster cannot do, or what is nothing to it."""
+    exceptions_mark(config, items)
 
 
 @contextmanager
