@@ -306,6 +306,7 @@ def test_transfer_of_an_incomplete_or_wrong_file_stores_nothing(lines, tmp_path,
     assert {model: model._default_manager.count() for model in before} == before
 
 
+@pytest.mark.django_db
 def test_export_from_before_the_first_release_imports_whole(system, tmp_path):
     path = tmp_path / "marlow.jsonl"
     path.write_bytes(lzma.decompress(FIRST_RELEASE.read_bytes()))
