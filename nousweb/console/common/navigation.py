@@ -169,11 +169,13 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
 def _same_page(
     prefix: str, agent: Agent, url_name: str, kwargs: dict[str, Any], here: tuple[Area, AreaPage] | None
 ) -> str:
-    """The page of another agent that shows the same as this one: itself, its list for a page of one thing, or the
-    identity."""
+    """The page of another agent that shows the same as this one: itself, the page above it for a page of one thing, or
+    the identity."""
     if here is None or not here[0].of_agent or here[1] is here[0].page:
         return _address(prefix, "agent_identity", agent.slug)
-    return _address(prefix, url_name if set(kwargs) == {"slug"} else here[1].name, agent.slug)
+    # What a page below another one shows can stand in its query, as that of an impact does.
+    is_whole = set(kwargs) == {"slug"} and url_name not in PARENT_PAGES
+    return _address(prefix, url_name if is_whole else here[1].name, agent.slug)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -23,7 +23,7 @@ from identity.principal import Principal
 from identity.services.inbox_items import notifications_read, person_of, reviewers
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
 from memory.models import FactChange, MemoryReview
-from memory.policy.oversight import AutomaticDecision, Autonomy
+from memory.policy.oversight import AttentionBudget, AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
@@ -73,6 +73,15 @@ BESIDE = 30
 """Items in the list beside one of them."""
 
 
+def _limited(entries: Iterable[InboxEntry], by: Principal) -> list[tuple[Agent, AttentionBudget]]:
+    """The agents of these reviews, with the limits that hold them back."""
+    reviews = visible_reviews(by).filter(pk__in=[entry.id for entry in entries])
+    return [
+        (agent, AttentionBudget.of_config(agent.config))
+        for agent in Agent.objects.filter(pk__in=reviews.values("agent"))
+    ]
+
+
 @page()
 def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """The items of one part of the inbox; groups of near-identical items are one row where types are mixed. ?start=
@@ -108,6 +117,7 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "page_size": ROWS,
             "after": after,
             "left": left,
+            "limited": _limited(entries, by) if part.is_held_back else (),
             "held_back": next((tab["count"] for tab in tabs if tab["label"] == STATUSES["undecided"]), 0),
             "today": decided_today(by),
             "may_review": may_review,

@@ -11,7 +11,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.lib.visible_text import direction, is_plain, visible_html, visible_plain
+from nousweb.lib.visible_text import direction, is_plain, snippet, visible_html, visible_plain
 
 register = template.Library()
 
@@ -82,6 +82,12 @@ def highlighted(value: Any, terms: Sequence[str]) -> SafeString:
         ),
     )
     return format_html('<bdi dir="{}">{}</bdi>', direction(text), inner)
+
+
+@register.filter
+def found(value: str, terms: Sequence[str]) -> Any:
+    """The part of a text around the first place of the `terms`, which are marked; without terms as `coded`."""
+    return highlighted(snippet(value, terms), terms) if terms else coded(value)
 
 
 @register.filter

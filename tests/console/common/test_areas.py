@@ -11,7 +11,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common.areas import PLACES
 from nousweb.console.inbox.filter import VIEWS
-from tests.factories import make_token
+from tests.factories import make_principal, make_proposal, make_token
 from tests.http import ApiClient, browser
 
 
@@ -83,6 +83,9 @@ def test_rail_and_switch_lead_to_the_agent_that_was_looked_at_last(ada: Agent, b
     assert prompts("/inbox/") == runs["ada"]
     switch = {one["slug"]: one["url"] for one in client.get("/agents/ada/facts/").context["nav"]["agents"]}
     assert switch["bruno"] == "/agents/bruno/facts/"
+    impact = client.get("/agents/ada/context/blast/", {"proposal": str(make_proposal(ada, make_principal(ada)).pk)})
+    above = {one["slug"]: one["url"] for one in impact.context["nav"]["agents"]}
+    assert above["bruno"] == reverse("agent_context", args=["bruno"]), "an impact is of a change of one agent"
 
 
 def test_new_log_in_has_the_agent_that_called_last(ada: Agent, bruno: Agent, api: ApiClient, bob: User) -> None:

@@ -66,6 +66,14 @@ def test_runs_page_is_filtered_by_its_address(ada, actor, alice):
     assert client.get(LOG, {"after": "x"}).status_code == 422
 
 
+def test_row_shows_the_place_of_a_search_marked(ada, actor, alice):
+    run = make_run(ada, actor, "hello", "s-1")
+    ContextRun.objects.filter(pk=run.pk).update(response=f"{'It was quiet. ' * 40}Then the volume was extended.")
+    page = markup(browser(alice).get(LOG, {"q": "EXTEN"}))
+    assert "Then the volume was <mark>exten</mark>ded." in page
+    assert "Then the volume" not in markup(browser(alice).get(LOG, {"q": "hello"}))
+
+
 def test_runs_pages_follow_each_other_without_a_gap(ada, actor, alice, django_assert_num_queries):
     first = make_run(ada, actor, "hello")
     base = ContextRun.objects.values().get(pk=first.pk)

@@ -1,5 +1,6 @@
 """The inbox: its order, groups and parts; putting off, handing on, talking; who is told, and how."""
 
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -216,6 +217,8 @@ def test_rival_that_changes_other_lines_stays_pending(ada: Agent, actor: Princip
     compare = page.context["place"]["compare_url"]
     assert "Compare 3" in markup(page), "its page says that it has rivals"
     page = browser(bob).get(compare)
+    named = re.findall(r'<p class="muted small">\s*([^,]*), [^<]*lines', markup(page))
+    assert named == ["Ada"] * 3, "each names its author"
     assert [row.rejects for row in page.context["rows"]] == [1, 1, 0]
     read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
     browser(bob).post(compare, {"shown": read, "choose": str(one.pk)})

@@ -337,6 +337,8 @@ SHOWN_COLUMNS = (
 RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
 A_LINE = 160
 """Characters of a question, and of an answer, that a row of the list may show."""
+SEARCHED = 10_000
+"""Characters in which the place of a search is looked for, to be shown in the row."""
 LIST = ListPage(
     title="Prompts",
     noun="prompt",
@@ -354,8 +356,10 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         rows = keyset_rows(found.qs.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
     shown = found.results.only(*SHOWN_COLUMNS)
-    page = LIST.page(request, shown.annotate(beginning=Left("input", A_LINE), answer=Left("response", A_LINE)))
-    context = {"agent": agent, **LIST.context(request, page, found.form, found.is_filtered)}
+    terms = [found.form.cleaned_data["q"]] if found.form.cleaned_data.get("q") else []
+    length = SEARCHED if terms else A_LINE
+    page = LIST.page(request, shown.annotate(beginning=Left("input", length), answer=Left("response", length)))
+    context = {"agent": agent, "terms": terms, **LIST.context(request, page, found.form, found.is_filtered)}
     # Where all are the same, a column would say nothing.
     context["shows_by"] = len({(run.principal_name, run.persona) for run in context["rows"]}) > 1
     # One run cannot be compared with itself.
