@@ -157,6 +157,15 @@ document.addEventListener("htmx:responseError", (event) => {
   const status = event.detail.xhr.status;
   toast("Not done.", REASONS[status] ?? `The server failed (error ${status}). It has been logged.`);
 });
+// That a request is given up since nobody reads its answer any more is no error, as which htmx prints it.
+document.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => {
+  const { onabort } = xhr;
+  xhr.onabort = () => {
+    const { error } = console;
+    console.error = () => {};
+    try { onabort(); } finally { console.error = error; }
+  };
+});
 document.addEventListener("htmx:sendError", () => {
   toast("No connection.", "The server could not be reached. Nothing was saved.");
 });

@@ -15,7 +15,7 @@ PATIENCE = 45_000
 expect.set_options(timeout=PATIENCE)
 # A refusal is an answer that some tests ask for; the browser reports it as an error. htmx reports as one that a newer
 # request took an older one's place; what fails by itself is also reported by another name.
-EXPECTED_COMPLAINTS = ("the server responded with a status of 4", "htmx:afterRequest", "htmx:sendAbort")
+EXPECTED_COMPLAINTS = ("the server responded with a status of 4",)
 
 
 OpenPage = Callable[..., Page]
