@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -298,13 +299,14 @@ class PromptView:
         the agent; its section (label); if it was searched (else `always`) why it came, with a `note` where
         that is not its relevance alone, and its relevance, 0 to 1, also in a sentence (`why`)."""
         searched = {(one["type"], one["id"]): one for one in self.record.candidates}
+        time = (self.record.decisions.get("intent") or {}).get("time") or {}
         found = [
             {
                 **piece,
                 **line_parts(piece["text"]),
                 "origin": "" if piece["origin"] == MEMORY else piece["origin"],
                 **{name: row[name] for name in ("label", "hint", "css_class")},
-                **_cause(searched.get((piece["type"], piece["id"]))),
+                **_cause(searched.get((piece["type"], piece["id"])), time),
             }
             for row in self.rows
             for piece in row["pieces"]
@@ -510,8 +512,8 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
     ]
 
 
-def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Why a memory is in the prompt; None: it always is."""
+def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict[str, Any]:
+    """Why a memory is in the prompt; None: it always is. `time` is what the question asks about, if anything."""
     if candidate is None:
         return {"reason": "", "note": "", "why": "", "relevance": None, "parts": "", "always": True, "when": ""}
     reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
@@ -522,8 +524,20 @@ def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
     known = [(name, candidate.get(key)) for name, key in (("meaning", "cosine"), ("words", "lexical"))]
     parts = " · ".join(f"{name} {share:.2f}" for name, share in known if share is not None)
+    if time and relevance and _happened_within(candidate, time):
+        # The search puts these first, whatever their words.
+        parts = f"from “{time.get('text')}”"
     shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
     return {**shown, "when": str(candidate.get("happened_at") or "")[:10]}
+
+
+def _happened_within(candidate: Mapping[str, Any], time: Mapping[str, str]) -> bool:
+    """Whether a memory is of the period that a question asks about."""
+    start, end, at = (
+        datetime.fromisoformat(text) if text else None
+        for text in (time.get("start"), time.get("end"), candidate.get("happened_at"))
+    )
+    return at is not None and (start is None or start <= at) and (end is None or at < end)
 
 
 def _searched(candidate: Mapping[str, Any]) -> str:

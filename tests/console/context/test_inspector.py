@@ -1,6 +1,7 @@
 """The inspector's page: every state has an address, mistakes are named, and nothing is left behind."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
@@ -15,8 +16,10 @@ from memory.models import Fact
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.console.context.presentation import contested_links
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
 from tests.factories import EXPORT, make_events, make_fact, make_facts, make_run
@@ -56,6 +59,13 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
     assert "· candidates" in page
     assert not ContextRun.objects.exists()
     assert not AuditEvent.objects.filter(author_kind="person").exists()
+
+
+def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, actor, alice):
+    make_events(ada, actor, "The ferry ran late.", loop_id="one", ts=clock.now() - timedelta(days=1))
+    embed_pending_rows()
+    shown = browser(alice).get(URL, {"input": "What happened yesterday?"}).context["shown"]
+    assert [one["parts"] for one in shown.memories if "ferry" in one["text"]] == ["from “yesterday”"]
 
 
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
