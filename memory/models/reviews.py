@@ -151,7 +151,7 @@ class MemoryReview(AgentRow):
 
     def __str__(self) -> str:
         about = self.subject or (self.new or self.censor or self.proposal)
-        return f"{self.label}: {about}"[:200]
+        return f"{self.get_kind_display()}: {about}"[:200]
 
     @property
     def is_mark(self) -> bool:

@@ -103,7 +103,7 @@ def test_identity_put_by_a_reviewer_under_four_eyes_proposes(api, ada, bob, sett
 def test_identity_put_by_a_viewer_is_refused(api, ada, alice):
     before = rows()
     refused = api.as_person(alice).put("/identity/values", {"content": "Mine."}, {"agent": "ada"})
-    body = assert_problem(refused, 403, "not_allowed", detail="identity.propose_changeproposal")
+    body = assert_problem(refused, 403, "not_allowed", detail="the role Reviewer")
     assert body["permission"] == "identity.propose_changeproposal"
     assert rows() == before
 

@@ -48,7 +48,7 @@ def test_reinitiation_by_viewers_and_reviewers_is_refused(api, ada, request, pro
     caller = api.as_person(request.getfixturevalue(name))
     before = rows()
     refused = caller.post("/reinitiate", {}, {"agent": "ada"})
-    assert_problem(refused, 403, "not_allowed", detail="identity.reinitiate_agent")
+    assert_problem(refused, 403, "not_allowed", detail="the role Administrator")
     assert rows() == before
 
 
