@@ -174,7 +174,7 @@ INVITATIONS = replace(
     LIST, noun="invitation", empty="An invitation is a link by which one person gets an account.", is_exported=False
 )
 """All that there were, in a table of their own; the open ones stand among the accounts too."""
-VIEWS = {"": "Accounts", "without": "Without second factor", "invitations": "Invitations"}
+VIEWS = {"": "Everybody", "without": "Without second factor", "invitations": "Invitations"}
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
 
@@ -208,7 +208,8 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     everybody: list[Any] = list(accounts)
     without = [person for person in everybody if person.is_active and not person.has_second_factor]
     shown = accounts.filter(pk__in=[person.pk for person in without]) if view == "without" else accounts
-    numbers = {"": len(everybody), "without": len(without), "invitations": len(invitations)}
+    invited = [one for one in invitations if one.state == "open"]
+    numbers = {"": len(everybody) + len(invited), "without": len(without), "invitations": len(invitations)}
     listed = INVITATIONS if view == "invitations" else LIST
     context |= {
         "invitation_form": form,
@@ -228,7 +229,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
         row.rules = f"?{urlencode({'role': _role(row)})}"
     if not view and not context["page"].has_next():
-        context["rows"] += [one for one in invitations if one.state == "open"]
+        context["rows"] += invited
     response = render(request, LIST.template, context, status=status)
     response["Cache-Control"] = "no-store"
     return response

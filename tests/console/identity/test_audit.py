@@ -60,10 +60,10 @@ def test_effects_of_one_request_stand_under_their_cause(api, ada, bob, actor_tok
     client.post(f"/review/memory/{review.pk}/", {"answer": "replace"})
     rows = client.get("/audit/").context["rows"]
     told = [(row.action, row.edit, [each.action for each in row.more]) for row in rows]
-    assert ("memory_review.resolve", "and replaced the fact", ["fact.supersede"]) in told
-    assert ("fact.store", "and replaced the fact", ["fact.supersede"]) in told
-    assert ("fact.store", "and added the subject", ["subject.create"]) in told
-    stored = next(row.request_id for row in rows if row.action == "fact.store" and row.edit == "and replaced the fact")
+    assert ("memory_review.resolve", "and replaced the fact The lift never stops.", ["fact.supersede"]) in told
+    assert ("fact.store", "and replaced the fact Tim likes tea.", ["fact.supersede"]) in told
+    assert ("fact.store", "and added the subject Tim", ["subject.create"]) in told
+    stored = next(row.request_id for row in rows if row.action == "fact.store" and "replaced" in row.edit)
     request = client.get("/audit/", {"request": stored})
     assert [row.action for row in request.context["rows"]] == ["fact.supersede", "fact.store"]
 

@@ -189,7 +189,8 @@ def _joined(rows: Sequence[Any], *, by_request: bool) -> list[Any]:
         row.more = [each for each in every if each is not row]
         joined[place], row.every, row.who, row.verb, row.times = row, every, author_words(row), row.phrase, ""
         if of_request:
-            row.edit = row.edit or f"and {', '.join(dict.fromkeys(each.phrase for each in row.more))}"
+            told = [f"{each.phrase} {each.label}" if len(row.more) == 1 else each.phrase for each in row.more]
+            row.edit = row.edit or f"and {', '.join(dict.fromkeys(told))}"
         elif row.more and len({each.object_id for each in every}) == 1:
             row.verb = _one_verb({each.phrase: each.action for each in every})
             row.times = "twice" if len(every) == 2 else f"{len(every)} times"
