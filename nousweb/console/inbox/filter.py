@@ -292,7 +292,7 @@ class InboxRow:
     def reach(self) -> str:
         """The number of prompts that it is about, in words."""
         number = self.entry.prompts if self.is_open else 0
-        return f"{number:,} prompt{'' if number == 1 else 's'} in 7 days" if number else ""
+        return f"shown in {number:,} prompt{'' if number == 1 else 's'} in 7 days" if number else ""
 
     @property
     def ends_soon(self) -> Any:
