@@ -78,6 +78,8 @@ function showTab() {
   }
 }
 showTab();
+// The words of a font that comes late have other widths.
+document.fonts.ready.then(showTab);
 document.addEventListener("htmx:oobAfterSwap", showTab);
 
 // The columns of a chart are pointed at by keys too.

@@ -47,6 +47,7 @@ def test_line_of_tabs_on_a_phone_begins_with_a_whole_word(log_in: LogIn, ada: Ag
     page = log_in(bob, width=390)
     page.goto(f"/agents/ada/{place}/")
     line, here = page.locator(".tabs"), page.locator(".tabs [aria-current=page]")
+    page.evaluate("() => document.fonts.ready.then(() => null)")
     expect(here).to_be_in_viewport(ratio=1)
     assert line.evaluate("line => line.scrollLeft") > 0
     begins = line.evaluate("line => line.getBoundingClientRect().left + 24")
