@@ -228,6 +228,8 @@ class Principal:
                 else "Only a signed-in person may do this; no token can."
             )
             raise NotAllowed(detail, permission=permission)
+        if permission in ALL_AGENTS_PERMISSIONS:
+            self.require_all_agents()
         from django.contrib.auth.models import Group
 
         # Roles are groups, and each has what the one before it has.

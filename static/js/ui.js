@@ -67,6 +67,8 @@ function showTab() {
   for (const chosen of $$(":is(.tabs, .views ul) [aria-current]")) {
     const frame = chosen.closest(".tabs, .views ul");
     const tabs = $$(".tab, .view", frame).filter((tab) => tab.checkVisibility());
+    if (tabs.length === 0) continue;
+    tabs.at(-1).style.marginInlineEnd = "";
     const most = frame.scrollWidth - frame.clientWidth;
     frame.scrollLeft = 0;
     const { left, right } = frame.getBoundingClientRect();

@@ -236,6 +236,9 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     both = markup(client.get(url, query, headers={"HX-Request": "true"}))
     assert both.count("1 of 1") == 1
     assert "Each answer changes <strong>1 of 1</strong> prompt in 7 days." in both
+    query["answer"] = ["replace", "new_wrong"] * 50
+    again = client.get(url, query, headers={"HX-Request": "true"})
+    assert len(again.context["answers"]) == 2, "an answer that is named again is not replayed again"
     # Each answer says what the agent is told after it.
     told = {one.value: one.told for one in browser(bob).get(question.get_absolute_url()).context["answers"]}
     old, new = question.old.content, question.new.content

@@ -239,7 +239,7 @@ def open_quarantine_review(
             # The words that a person marked come again, and there is something to ask now.
             review.kind, review.reasons = _kind(match), _reasons(match)
             review.details["codes"] = list(match.codes)
-            review.save(update_fields=["kind", "reasons"])
+            review.save(update_fields=["kind", "reasons", "details"])
         if len(review.details["items"]) <= MAX_ITEMS_PER_QUARANTINE_REVIEW:
             review.facts = _fact_ids(review.details["items"])
             review.save(update_fields=["details", "facts"])

@@ -175,13 +175,16 @@ def event_mark_wrong(*, event: Event, by: Principal, comment: str = "") -> Memor
         raise Conflict("This event is in quarantine already." if entry else "This event is in no search yet.")
     items, words = [(type_name(event), str(event.pk))], event_text(event)
     review = existing(open_quarantine_review(event.agent, event.persona, items, words, MARKED), "There is no review.")
-    # Events of the same words share the review: to undo it puts all back to use.
-    marked = review.before.get("quarantined", []) if review.is_mark else []
+    # Events of the same words share the review: to undo it puts all that are marked back to use, and no other.
+    marked = review.before.get("quarantined", []) if review.resolution == Resolution.HOLD else []
+    if review.is_mark:
+        review.details["items"] = [[kind, key] for kind, key, _ in marked] + [list(item) for item in items]
+        review.save(update_fields=["details"])
     if review.status == Status.RESOLVED:
         review_reopen(review, by)
     review = review_resolve(review=review, resolution=Resolution.HOLD, by=by, comment=comment)
     if marked:
-        review.before = {"quarantined": [*marked, *review.before["quarantined"]]}
+        review.before = {**review.before, "quarantined": [*marked, *review.before["quarantined"]]}
         review.save(update_fields=["before"])
     return review
 

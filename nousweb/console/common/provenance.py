@@ -20,7 +20,7 @@ from context.selectors import memory_uses, runs_with_memory
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.changes import audit_phrase
 from identity.principal import Principal
-from memory.models import Fact, FactChange, ItemType, MemoryReview, Trust
+from memory.models import Fact, FactChange, ItemType, MemoryReview
 from memory.selectors import visible_reviews
 from memory.services.reviews.states import OPENED
 from nousweb.lib import clock
@@ -246,9 +246,8 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
     else:
         steps = list(_recorded(noun, memory.pk, by, now)) if by.may(VIEW_AUDIT) else []
         if noun == "event":
-            # Of events the audit trail has what people did to them.
-            writer = ("import", "system") if memory.trust == Trust.IMPORTED else (str(memory.agent.name), "agent")
-            steps.insert(0, Step(memory.recorded_at, *writer, "recorded it"))
+            # Many events are recorded at once: the audit trail has what people did to one, not who wrote each.
+            steps.insert(0, Step(memory.recorded_at, str(memory.agent.name), "agent", "has it in its log"))
     run = source_run(memory, by) if noun == "fact" else None
     links = [Link(run.beginning or "A prompt", run.get_absolute_url(), "Prompt")] if run else []
     if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):

@@ -129,6 +129,9 @@ class InboxFilter:
         alike = query.get("alike", "")
         values["alike"] = alike if len(alike) == 32 and alike.isalnum() and alike.isascii() else ""
         values["q"] = " ".join(query.get("q", "").split())[:MAX_WORDS]
+        if query.get("view") == "mine":
+            # As a filter that was saved before there was a choice of assignees names it.
+            values["assignee"] = "me"
         if values.get("status") == "undecided":
             values["view"] = "reviews"
         return cls(agent=query.get("agent", "").replace("\x00", "")[:50], **values)

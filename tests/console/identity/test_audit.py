@@ -50,6 +50,17 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob):
     ]
 
 
+def test_request_id_that_two_callers_send_joins_nothing_of_both(api, ada, bob, actor_token):
+    review = make_review(ada, make_principal(ada), "The lift never stops.", "The lift sometimes stops.")
+    client = browser(bob)
+    client.post(f"/review/memory/{review.pk}/", {"answer": "replace"}, headers={"X-Request-Id": "trace-7"})
+    fact = {"content": "Tim likes tea.", "subject": "Tim"}
+    api.as_token(actor_token).with_headers(X_Request_Id="trace-7").post("/facts", fact)
+    rows = {row.action: row for row in client.get("/audit/").context["rows"]}
+    for verb, who in (("memory_review.resolve", "bob"), ("fact.store", "Ada")):
+        assert {each.author_name.partition(" ")[0].lower() for each in rows[verb].every} == {who.lower()}
+
+
 def test_effects_of_one_request_stand_under_their_cause(api, ada, bob, actor_token):
     """So does what a person's decision changed; the records of one request can be listed one by one."""
     caller = api.as_token(actor_token)

@@ -199,7 +199,7 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert browser(bob).post(wrong).status_code == 409
     assert AuditEvent.objects.filter(action="memory.hold", message="It is 90.").exists()
     origin = page.context["provenance"]
-    assert (origin.writer.who, origin.writer.did, origin.approved) == ("Ada", "recorded it", None)
+    assert (origin.writer.who, origin.writer.did, origin.approved) == ("Ada", "has it in its log", None)
     assert "when it fits the question" not in markup(page)
     review = MemoryReview.objects.get()
     (row,) = browser(bob).get(reverse("inbox"), {"status": "decided", "q": WRONG[:20]}).context["rows"]
@@ -210,5 +210,9 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert [(step.who, step.did) for step in steps[1:]] == [
         ("bob", "quarantined it"), ("bob", "released it from quarantine")
     ]  # fmt: skip
+    browser(bob).post(reverse("agent_event_wrong", args=["ada", same.pk]), {"reason": "This alone."})
+    assert WRONG in prompt(), "the mark that a person took back stays so"
+    review.refresh_from_db()
+    review_undo(review=review, by=Principal.of_user(bob))
     review.refresh_from_db()
     assert review.status not in MemoryReview.OPEN, "nobody is asked what a person has taken back"

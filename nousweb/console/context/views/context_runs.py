@@ -264,13 +264,13 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
     facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
-    events = {int(one["id"]): one for one in memories if one["type"] == "event" and by.may(REVIEW)}
+    events = {int(one["id"]): one for one in memories if one["type"] == "event"}
     gone = run.agent.events.filter(pk__in=events, long_term__quarantined=True).values_list("pk", flat=True)
     held = {*gone} if events else set()
     for number, one in events.items():
         if number in held:
             one["since"] = {"words": "later quarantined", "url": one["url"]}
-        else:
+        elif by.may(REVIEW):
             one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, number])}?{urlencode(query)}"
     for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
         one = facts[fact.pk]

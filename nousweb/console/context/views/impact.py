@@ -44,7 +44,7 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
-from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
+from nousweb.console.context.views.inspector import MAX_ADDRESS_BYTES, MAX_ADDRESS_CHARACTERS
 from nousweb.console.inbox.item_titles import change_title
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -99,10 +99,11 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
     if brief and impact.changed and len(fields.getlist("proposal")) == 1 and by.may(TALK):
         # One example says more than numbers, and can be tried.
         row, url = impact.changed[0], reverse("agent_playground_compare", args=[agent.slug])
-        asked = row.run.input[:MAX_ADDRESS_CHARACTERS]
+        asked = row.run.input
         query = urlencode({"a": "now", "b": str(_uuid(str(fields["proposal"]), "proposal")), "input": asked})
+        address = f"{url}?{query}" if len(query) <= MAX_ADDRESS_BYTES else row.run.get_absolute_url()
         line = change_title(diff_texts(row.before, row.after))
-        context["impact"]["example"] = {"question": asked, "url": f"{url}?{query}", "line": line}
+        context["impact"]["example"] = {"question": asked, "url": address, "line": line}
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
     return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
@@ -110,7 +111,7 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
 
 def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDict, last: int) -> HttpResponse:
     """The impact of each ?answer= to a review, in a few words: what they have in common once."""
-    names, changes = fields.getlist("answer"), []
+    names, changes = list(dict.fromkeys(fields.getlist("answer"))), []
     for fields["answer"] in names:
         changes.append(_scenario(fields, agent, by).overrides)
     impacts = impacts_of(agent=agent, changes=changes, by=by, last=last)

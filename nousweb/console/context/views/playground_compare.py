@@ -16,7 +16,7 @@ from context.models import ASSEMBLE
 from context.services.playground import TALK, playground_compare
 from context.what_if.change_overrides import proposal_overrides
 from context.what_if.impact import ImpactRow, change_row, impact_of
-from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, author_words, form_refuse
@@ -173,18 +173,18 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
     impact = impact_of(
         agent=agent, overrides=change, base=base, by=by, last=TRIED, seconds=TRIED_SECONDS, questions=True
     )
-    rows: dict[str, tuple[ImpactRow, list[ImpactCheck]]] = {row.run.input: (row, []) for row in impact.rows}
+    rows: dict[Any, tuple[ImpactRow, list[ImpactCheck]]] = {_asked(row.run): (row, []) for row in impact.rows}
     for check in sorted(impact.expectations.checks, key=lambda one: one.states[0] == one.states[1]):
         was, now = check.before.record, check.after.record
         if was and now:
             row = change_row(check.expectation, was, now, change)
-            rows.setdefault(check.expectation.input, (row, []))[1].append(check)
+            rows.setdefault(_asked(was), (row, []))[1].append(check)
     shown = [
-        (question, row, change_title(diff_texts(row.before, row.after)), checks)
-        for question, (row, checks) in rows.items()
+        (asked[0], row, change_title(diff_texts(row.before, row.after)), checks, ", ".join(filter(None, asked[1:])))
+        for asked, (row, checks) in rows.items()
     ]
     # What is the same in all of them is said once.
-    lines = {line for _, _, line, _ in shown}
+    lines = {line for _, _, line, *_ in shown}
     alike = lines.pop() if len(lines) == 1 else None
     return {
         "impact": {"result": impact},
@@ -194,6 +194,13 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         "heads": "Question|Tokens:num|Memories|" + "What changes|" * (not alike) + "Expectations",
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
+
+
+def _asked(made: Any) -> tuple[str, ...]:
+    """The question of a prompt, logged or not, and what else its memories are of: persona, project, task, user."""
+    request = made.request
+    own = (str(request.get(name) or "") for name in ("project", "task", "user"))
+    return str(request["input"]), "" if made.persona == Persona.ACTOR else made.persona, *own
 
 
 def _tried(before: TurnView, after: TurnView) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def _joined(rows: Sequence[Any], *, by_request: bool) -> list[Any]:
                 successes[row.whose] = row
     for place, first in enumerate(joined):
         every = [first, *first.more]
-        of_request = first.alike == {("request", first.request_id)}
+        of_request = {kind for kind, *_ in first.alike} == {"request"}
         row = min(every, key=lambda each: (CAUSES.get(each.action, 0), each.pk)) if of_request else first
         row.more = [each for each in every if each is not row]
         joined[place], row.every, row.who, row.verb, row.times = row, every, author_words(row), row.phrase, ""
@@ -203,7 +203,8 @@ def _likeness(row: Any, by_request: bool) -> set[tuple[str, ...]]:
     if row.object_id:
         alike.add(("about", *row.whose, row.object_type, row.object_id))
     if row.request_id and by_request:
-        alike.add(("request", row.request_id))
+        # The id is the caller's own: two callers may name the same one.
+        alike.add(("request", *row.whose, row.channel, row.request_id))
     return alike
 
 
