@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 import time
 from typing import Any
 
@@ -182,6 +183,6 @@ async def recalls(server: dict[str, Any], demo: DemoServer) -> None:
     else:
         environment = demo.environment | server["env"]
         local = mcp_stdio.StdioServerParameters(command=server["command"], args=server["args"], env=environment)
-        async with mcp_client.Client(mcp_stdio.stdio_client(local)) as client:
+        async with mcp_client.Client(mcp_stdio.stdio_client(local, errlog=sys.__stderr__)) as client:
             answer = await client.call_tool("get_context", question)
     assert "Marlow" in answer.structured_content["system_prompt"]

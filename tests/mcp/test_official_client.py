@@ -68,7 +68,7 @@ def test_turn_over_standard_input(bruno):
     )
 
     async def run():
-        async with mcp_client.Client(mcp_stdio.stdio_client(server)) as client:
+        async with mcp_client.Client(mcp_stdio.stdio_client(server, errlog=sys.__stderr__)) as client:
             return await a_turn(client)
 
     assert "Tim lives in Lisbon." in to_its_end(run())[1]
