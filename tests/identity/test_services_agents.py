@@ -4,7 +4,7 @@ import pytest
 from django.core.management import call_command
 from django.urls import reverse
 
-from identity.models import Agent, AuditEvent, IdentityVersion
+from identity.models import Agent, AgentLimit, AuditEvent, IdentityVersion
 from identity.principal import Principal
 from identity.services.agents import agent_create, agent_reinitiate, agent_update, facts_source_check, identity_seed
 from memory.services.facts import fact_learn
@@ -134,3 +134,9 @@ def test_agent_is_renamed(ada, charlie):
     events = AuditEvent.objects.count()
     agent_update(agent=ada, name="Ada L.", kind="peasant", by=by)
     assert AuditEvent.objects.count() == events, "nothing changed, nothing to tell"
+
+
+def test_people_limited_to_some_agents_are_told_of_the_limit_and_not_to_get_a_role(ada, charlie):
+    AgentLimit.objects.create(person=charlie, agents=[ada.pk])
+    with pytest.raises(NotAllowed, match="your role is limited to some of them"):
+        agent_create(slug="new", name="New", by=Principal.of_user(charlie))

@@ -265,8 +265,7 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
     events = {int(one["id"]): one for one in memories if one["type"] == "event"}
-    gone = run.agent.events.filter(pk__in=events, long_term__quarantined=True).values_list("pk", flat=True)
-    held = {*gone} if events else set()
+    held = {*run.agent.events.filter(pk__in=events, long_term__quarantined=True).values_list("pk", flat=True)}
     for number, one in events.items():
         if number in held:
             one["since"] = {"words": "later quarantined", "url": one["url"]}

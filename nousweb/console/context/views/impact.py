@@ -44,7 +44,7 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
-from nousweb.console.context.views.inspector import MAX_ADDRESS_BYTES, MAX_ADDRESS_CHARACTERS
+from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.inbox.item_titles import change_title
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -101,7 +101,7 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         row, url = impact.changed[0], reverse("agent_playground_compare", args=[agent.slug])
         asked = row.run.input
         query = urlencode({"a": "now", "b": str(_uuid(str(fields["proposal"]), "proposal")), "input": asked})
-        address = f"{url}?{query}" if len(query) <= MAX_ADDRESS_BYTES else row.run.get_absolute_url()
+        address = f"{url}?{query}" if len(query) <= MAX_ADDRESS_CHARACTERS else row.run.get_absolute_url()
         line = change_title(diff_texts(row.before, row.after))
         context["impact"]["example"] = {"question": asked, "url": address, "line": line}
     if not request.htmx:  # type: ignore[attr-defined]

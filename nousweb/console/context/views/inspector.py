@@ -48,8 +48,6 @@ from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
-MAX_ADDRESS_BYTES = 6_000
-"""Of a question as an address spells it: servers refuse addresses of 8 kB."""
 USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "memories"))
 """Default values, which addresses may omit."""
 RUNS_READ = 50

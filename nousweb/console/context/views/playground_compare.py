@@ -20,7 +20,7 @@ from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, author_words, form_refuse
-from nousweb.console.context.views.inspector import questions_asked
+from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
 from nousweb.console.context.views.playground import (
     MAX_MESSAGE_CHARACTERS,
     MAX_TALK_CHARACTERS,
@@ -191,6 +191,7 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         "rows": shown[:MAX_ROWS],
         "more": shown[MAX_ROWS:],
         "alike": alike,
+        "longest": MAX_ADDRESS_CHARACTERS,
         "heads": "Question|Tokens:num|Memories|" + "What changes|" * (not alike) + "Expectations",
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
