@@ -139,16 +139,37 @@ def make_environment() -> None:
 
 
 def install(lock_name: str) -> None:
-    """Install exactly the packages of the lock, checking every hash."""
+    """Install exactly the packages of the lock, checking every hash.
+
+    uv needs a tenth of pip's time. Where pip is told to use another index or a proxy, which uv does not know of, or
+    where uv fails, pip does it.
+    """
     lock = PROJECT / "requirements" / lock_name
-    total = len(re.findall(r"^[A-Za-z0-9]", lock.read_text(), re.MULTILINE))
+    pip = [str(PYTHON), "-I", "-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check"]
+    uv = ["pip", "install", "--python", str(PYTHON)]
     if shutil.which("uv"):
-        command = ["uv", "pip", "install", "--python", str(PYTHON)]
-    else:
-        command = [str(PYTHON), "-I", "-m", "pip", "install", "--no-input", "--progress-bar=off"]
-        command += ["--disable-pip-version-check"]
+        run_installer(["uv", *uv], lock)
+        return
+    configured = subprocess.run([*pip[:4], "config", "list"], check=False, capture_output=True, text=True).stdout
+    if not re.search(r"\.(index-url|no-index|proxy)=", configured):
+        only_uv = VENV / "uv.lock"
+        block = re.search(r"^uv==(.|\n(?= ))*", lock.with_name("dev.lock").read_text(), re.MULTILINE)
+        try:
+            only_uv.write_text(block[0] if block else "")
+            run_installer(pip, only_uv)
+            run_installer([str(PYTHON), "-I", "-m", "uv", *uv], lock)
+        except SetupProblem:
+            say("  once more, with pip")
+        else:
+            return
+    run_installer(pip, lock)
+
+
+def run_installer(command: "list[str]", lock: Path) -> None:
+    """Run an installer with the packages of a lock; raise SetupProblem when it fails."""
+    total = len(re.findall(r"^[A-Za-z0-9]", lock.read_text(), re.MULTILINE))
     # The lock is complete, so there is nothing to resolve.
-    command += ["--require-hashes", "--no-deps", "--requirement", str(lock)]
+    command = [*command, "--require-hashes", "--no-deps", "--requirement", str(lock)]
     environment = {name: value for name, value in os.environ.items() if name not in ("PIP_USER", "PYTHONHOME")}
     seen = 0
     with LOG.open("w") as log:
@@ -177,6 +198,8 @@ def install(lock_name: str) -> None:
 
 def show_progress(seen: int, total: int, name: str) -> None:
     """One line that changes on a terminal; a few lines elsewhere."""
+    if total == 1:
+        return
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K  {seen}/{total} {name}")
         sys.stderr.flush()

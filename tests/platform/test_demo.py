@@ -1,11 +1,13 @@
 """The demo: loaded through services and API, rich, and only into an empty database."""
 
+import hashlib
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from django.contrib.auth.models import User
@@ -85,3 +87,27 @@ def test_make_demo_finds_its_port_taken_before_it_installs_anything(tmp_path):
     assert f"Port {port} of 127.0.0.1 cannot be used" in finished.stderr
     assert "NOUS_PORT" in finished.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+def test_pip_installs_the_lock_where_uv_cannot(tmp_path):
+    """Nothing asks a network here: the only package is a file, and no version of uv is named."""
+    program, wheel = tmp_path / "nousweb/runtime/bootstrap.py", tmp_path / "tiny-1.0-py3-none-any.whl"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROJECT / "nousweb/runtime/bootstrap.py", program)
+    with zipfile.ZipFile(wheel, "w") as files:
+        files.writestr("tiny.py", "")
+        files.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        files.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        files.writestr("tiny-1.0.dist-info/RECORD", "")
+    lock = tmp_path / "requirements/run.lock"
+    lock.parent.mkdir()
+    lock.with_name("dev.lock").write_text("")
+    lock.write_text(f"tiny @ {wheel.as_uri()} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
+    finished = subprocess.run(
+        [sys.executable, "-I", program],
+        env=os.environ | {"PATH": os.defpath},
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    assert "once more, with pip" in finished.stderr
+    subprocess.run([tmp_path / ".venv/bin/python", "-c", "import tiny"], check=True)
