@@ -318,16 +318,20 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     shown = markup(page)
     assert f"{ASKED}</textarea>" in shown
     assert "Answer in one word." in shown
-    assert "A model would add both answers." in shown
+    assert "Set up a model that answers" in shown
     other = client.get(COMPARE, {"a": "now", "b": "now", "input": "Since when?"})
     assert "Since when?</textarea>" in markup(other)
     assert other.context["diff"].identical
-    # A question may be longer than an address, so it is posted, here as a preview and there without a model.
+    # A question may be longer than an address, so it is posted, here as a preview and there without a model. The
+    # address names what was chosen, and the question where it can.
+    shown_at = f"{COMPARE}?a=now&b=now&input=Since+when%3F"
+    assert other.headers["HX-Replace-Url"] == shown_at
     given = {name: page.context["form"][name].value() for name in ("a", "b", "session")}
     for more in ({"preview": "1"}, {}):
         long = client.post(COMPARE, {**given, "input": "Which replica lags? " * 900, **more})
         assert long.status_code == 200
         assert long.context["tried"]["change"] > 0, more
+        assert long.headers["HX-Replace-Url"] == f"{COMPARE}?a=now&b={given['b']}"
     assert rows() == before
 
 
@@ -344,18 +348,25 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
     client, part = browser(bob), {"HX-Request": "true"}
     before = rows()
     with CaptureQueriesContext(connection) as queries:
-        page = markup(client.get(COMPARE, {"a": "now", "b": str(first.pk), "table": "1"}, headers=part))
+        found = client.get(COMPARE, {"a": "now", "b": str(first.pk), "table": "1"}, headers=part)
+    page = markup(found)
     assert len(queries) <= 80
     assert [asked for asked in (ASKED, "Hello?", "Bye?") if page.count(f">{asked}</a>") == 1] == [
         ASKED,
         "Hello?",
         "Bye?",
     ]
-    assert "<strong>2 of 2</strong> recent prompts change" in page
-    assert "Breaks an expectation" in page
+    # What an expectation stands against comes first, and what is the same for the others is said once.
+    (differ, unlike, *_), (alike, steady, *_) = found.context["trial"]["groups"]
+    assert differ == "1 question stands out: 1 expectation would fail"
+    assert [asked for asked, *_ in unlike] == ["Hello?"]
+    assert re.fullmatch(
+        r"1 recent question and 1 expectation change alike: \d+ tokens longer, the same memories, all hold", alike
+    )
+    assert [asked for asked, *_ in steady] == [ASKED, "Bye?"]
     assert re.search(r'outcome-failed">holds → fails</span>[^“]*“in one word”', page)
     assert re.search(r'outcome-passed">holds</span>[^“]*“in two words”', page)
-    assert page.count("Answer in one word.") == 1, "what changes in all of them is said once"
+    assert page.count("Answer in one word.") == 1, "what changes is said of those that stand out"
     assert "Not all could be tried" not in page
     Expectation.objects.filter(request__input="Bye?").update(request={"input": "Bye?", "session_id": "s", "mode": "x"})
     broken = markup(client.get(COMPARE, {"a": "now", "b": str(first.pk), "table": "1"}, headers=part))
@@ -364,8 +375,9 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
     # The other way round, from what is tried to what is in force, and without scripts on the page itself.
     back = client.get(COMPARE, {"a": str(first.pk), "b": "now", "table": "1"})
     assert "fails → holds" in markup(back)
-    impact = back.context["trial"]["impact"]["result"]
-    assert [row.tokens_change < 0 for row in impact.rows] == [True, True]
+    (words, rows_of, *_), _ = back.context["trial"]["groups"]
+    assert words == "1 question stands out: 1 expectation would hold again"
+    assert [row.tokens_change < 0 for _, row, *_ in rows_of] == [True]
     assert rows() == before
 
 

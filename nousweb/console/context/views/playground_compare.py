@@ -1,5 +1,6 @@
 """The playground's first page: a change of the identity is tried before it is approved. Nothing is kept."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.text import Truncator
+from django.utils.http import urlencode
+from django.utils.text import Truncator, get_text_list
 
 from context.engine.analysis.request import Message
 from context.engine.overrides import NO_OVERRIDES
 from context.expectations.check_runner import ImpactCheck
-from context.models import ASSEMBLE
+from context.models import ASSEMBLE, ContextRun, ExpectationResult
 from context.services.playground import TALK, playground_compare
 from context.what_if.change_overrides import proposal_overrides
-from context.what_if.impact import ImpactRow, change_row, impact_of
+from context.what_if.impact import Impact, ImpactRow, change_row, impact_of
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
@@ -30,7 +32,7 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
-from nousweb.console.inbox.item_titles import change_title
+from nousweb.console.inbox.item_titles import ItemTitle, change_title
 from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
@@ -41,11 +43,14 @@ MAX_CHOICES = 50
 TRIED, TRIED_SECONDS = 5, 2.0
 """Recent questions on which a change is tried, and the time that they may take; expectations take as much again."""
 MAX_ROWS = 20
-WORDS = 48
-"""Characters of what an identity changes, in its name."""
+WORDS, ALL_WORDS = 48, 400
+"""Characters of what an identity changes, in its name among others, and below the one that is chosen."""
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
 """The fields of each side: its identity and its conversation."""
+State = ExpectationResult.State
 Identities = Mapping[str, ChangeProposal | IdentityVersion]
+TrialRow = tuple[str, ImpactRow, ItemTitle | None, list[ImpactCheck], str]
+"""A question, what the change does to its prompt, first in words, its expectations, and what else it is of."""
 
 
 def _identities(agent: Agent, by: Principal) -> Identities:
@@ -63,14 +68,14 @@ def _current(agent: Agent) -> dict[str, str]:
     return dict(IdentityVersion.objects.filter(agent=agent, is_current=True).values_list("section", "content"))
 
 
-def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
+def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str], characters: int = WORDS) -> str:
     """Its section, whose it is, and the reason of a version, or how it first differs from what is in force."""
     kind = "proposed" if isinstance(one, ChangeProposal) else f"version {one.version}"
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     if isinstance(one, IdentityVersion) and one.reason:
-        return f"{name}: {visible_plain(Truncator(one.reason).chars(WORDS))}"
+        return f"{name}: {visible_plain(Truncator(one.reason).chars(characters))}"
     sign, words, _ = first_change(current.get(one.section, ""), one.content)
-    return f"{name}: {sign} {visible_plain(Truncator(words).chars(WORDS))}" if words else name
+    return f"{name}: {sign} {visible_plain(Truncator(words).chars(characters))}" if words else name
 
 
 def _differences(
@@ -111,7 +116,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     """The same message to the identities that ?a= and ?b= name, with the difference of their prompts.
 
     It begins with the latest proposal on the latest question. Only a message that is sent reaches the model, no
-    `preview`. Both are posted: a question may be longer than an address, and is no part of one.
+    `preview`. Both are posted, since a question may be longer than an address, of which it then is no part.
     """
     if not by.may("identity.view_identityversion"):
         # The page's own tab leads here.
@@ -147,8 +152,13 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     if last and all(one.turn.answer and not one.turn.blocked for one in last):
         form = _next(form, last, known)
     sides = [
-        {"label": labels.get(key, ""), "said": said[place], "last": last[place] if last else None}
-        for place, key in enumerate(chosen)
+        {
+            "label": labels.get(key, ""),
+            "whole": _label(one, current, ALL_WORDS) if one else "",
+            "said": said[place],
+            "last": last[place] if last else None,
+        }
+        for place, (key, one) in enumerate(zip(chosen, tried_now, strict=True))
     ]
     context = {
         "agent": agent,
@@ -163,7 +173,13 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         "trial": _trial(agent, by, tried_now) if "table" in request.GET else None,
     }
     template = "context/_trial.html" if is_part else "context/playground_compare.html"
-    return render(request, template, context, status=422 if form.errors else 200)
+    response = render(request, template, context, status=422 if form.errors else 200)
+    if last:
+        address = {"a": chosen[0], "b": chosen[1], "input": last[0].shown.record.request["input"]}
+        if len(urlencode(address)) > MAX_ADDRESS_CHARACTERS:
+            del address["input"]
+        response["HX-Replace-Url"] = f"{request.path}?{urlencode(address)}"
+    return response
 
 
 def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | IdentityVersion | None]) -> dict[str, Any]:
@@ -183,18 +199,57 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         (asked[0], row, change_title(diff_texts(row.before, row.after)), checks, ", ".join(filter(None, asked[1:])))
         for asked, (row, checks) in rows.items()
     ]
-    # What is the same in all of them is said once.
-    lines = {line for _, _, line, *_ in shown}
-    alike = lines.pop() if len(lines) == 1 else None
+    steady = [one for one in shown if _is_steady(one)]
+    usual = Counter(line for _, _, line, *_ in steady).most_common(1)
+    alike = [one for one in steady if one[2] == usual[0][0]]
+    others = [one for one in shown if one not in alike]
+    groups = [
+        (_others_words(others), others, True, "Question|Tokens:num|Memories|What changes|Expectations"),
+        (_alike_words(alike), alike, False, "Question|Tokens:num|Expectations"),
+    ]
     return {
-        "impact": {"result": impact},
-        "rows": shown[:MAX_ROWS],
-        "more": shown[MAX_ROWS:],
-        "alike": alike,
+        "groups": [(words, found[:MAX_ROWS], *more) for words, found, *more in groups if found],
+        "more": sum(len(found[MAX_ROWS:]) for _, found, *_ in groups),
         "longest": MAX_ADDRESS_CHARACTERS,
-        "heads": "Question|Tokens:num|Memories|" + "What changes|" * (not alike) + "Expectations",
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
+
+
+def _is_steady(one: TrialRow) -> bool:
+    """Whether the memories of its prompt are the same, and each expectation holds or fails as before."""
+    _, row, _, checks, _ = one
+    states = {*State.values} - {State.ERROR}
+    return not row.words and not row.not_sent and all(len({*check.states} & states) == 1 for check in checks)
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _others_words(rows: Sequence[TrialRow]) -> str:
+    """What happens to questions that the change does more to than to most."""
+    states = Counter(check.states for *_, checks, _ in rows for check in checks)
+    broken, healed = states[State.PASSED, State.FAILED], states[State.FAILED, State.PASSED]
+    moved = sum(bool(row.words) for _, row, *_ in rows)
+    found = [
+        f"{_number(broken, 'expectation')} would fail" if broken else "",
+        f"{_number(healed, 'expectation')} would hold again" if healed else "",
+        f"{_number(moved, 'prompt')} with other memories" if moved else "",
+    ]
+    number = f"{_number(len(rows), 'question')} {'stands' if len(rows) == 1 else 'stand'} out"
+    return f"{number}: {', '.join(filter(None, found)) or 'other lines change'}"
+
+
+def _alike_words(rows: Sequence[TrialRow]) -> str:
+    """What happens to all of these, in one sentence."""
+    recent = sum(isinstance(row.run, ContextRun) for _, row, *_ in rows)
+    checks = [check for *_, checks, _ in rows for check in checks]
+    of = [_number(*one) for one in ((recent, "recent question"), (len(checks), "expectation")) if one[0]]
+    impact = Impact(tuple(row for _, row, *_ in rows), len(rows))
+    failing = sum(State.FAILED in check.states for check in checks)
+    held = f", {failing:,} of {len(checks):,} fail as before" if failing else ", all hold" if checks else ""
+    what = impact.words.removeprefix("each ") or "other lines" if impact.changed else "no line"
+    return f"{get_text_list(of, 'and')} change alike: {what}, the same memories{held}"
 
 
 def _asked(made: Any) -> tuple[str, ...]:
