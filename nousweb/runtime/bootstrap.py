@@ -141,12 +141,12 @@ def make_environment() -> None:
 def install(lock_name: str) -> None:
     """Install exactly the packages of the lock, checking every hash.
 
-    uv needs a tenth of pip's time. Where pip is told to use another index or a proxy, which uv does not know of, or
-    where uv fails, pip does it.
+    uv needs a third of the time that pip needs. Where pip is told to use another index or a proxy, which uv does not
+    know of, or where uv fails, pip does it.
     """
     lock = PROJECT / "requirements" / lock_name
     pip = [str(PYTHON), "-I", "-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check"]
-    uv = ["pip", "install", "--python", str(PYTHON)]
+    uv = ["pip", "install", "--compile-bytecode", "--python", str(PYTHON)]
     if shutil.which("uv"):
         run_installer(["uv", *uv], lock)
         return
