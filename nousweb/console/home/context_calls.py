@@ -228,7 +228,7 @@ def context_calls(
         "success": share_trend("success", "ended"),
     }
     compares = _compares(trends["calls"])
-    figures = _figures(trends, compares=compares)
+    figures = _figures(trends, int(totals["ended"]), compares=compares)
     figure = next((one for one in figures if one.key == drawn), figures[0])
     return Calls(
         **trends,
@@ -246,8 +246,9 @@ def _compares(calls: Trend) -> bool:
     return min(calls.now or 0, calls.before or 0) >= ENOUGH
 
 
-def _figures(trends: dict[str, Trend], *, compares: bool) -> list[Figure]:
-    """The figures of a period; with trends only where both periods have calls enough for them."""
+def _figures(trends: dict[str, Trend], ended: int, *, compares: bool) -> list[Figure]:
+    """The figures of a period, of whose calls so many have `ended`, as was reported; with trends only where both
+    periods have calls enough for them."""
 
     def figure(label: str, key: str, unit: str, about: str = "", sign: str = "", good: str = "") -> Figure:
         now, trend = trends[key].now, trends[key] if compares else None
@@ -258,9 +259,9 @@ def _figures(trends: dict[str, Trend], *, compares: bool) -> list[Figure]:
         figure("Prompts", "calls", ""),
         figure("Mean prompt", "tokens", "tokens", "≈ "),
         figure("95th percentile of time", "p95", "ms", good="↓"),
-        figure("Answers reported", "answered", "of prompts", sign=" %"),
+        figure("Answers reported", "answered", f"of {_prompts(int(trends['calls'].now or 0))}", sign=" %"),
         figure("Referenced in answers", "referenced", "of tokens", sign=" %", good="↑"),
-        figure("Reported success", "success", "of reported", sign=" %", good="↑"),
+        figure("Reported success", "success", f"of {ended:,} reported", sign=" %", good="↑"),
     ]
 
 
@@ -361,8 +362,8 @@ def _drawing(
     of_prompts = [(float(one.calls), _prompts(one.calls), f"{one.calls_before:,}") for one in columns]
     values: list[tuple[float | None, str, str]] = [*of_prompts]
     label = f"Prompts by {period.step_label}"
-    if figure.key == "calls" and any(one.failure for one in columns):
-        legend = [("Failed", "chart-failed")]
+    if figure.key == "calls" and (failed := sum(one.failure for one in columns)):
+        legend = [(f"{failed:,} failed", "chart-failed")]
         parts = [_failures(one, is_last=one is columns[-1]) for one in columns]
         values = [
             (now, f"{said}, {one.failure:,} failed" if one.failure else said, said_before)
@@ -386,9 +387,8 @@ def _drawing(
             "Prompts by reported outcome" if figure.key == "success" else "Prompts with and without a reported answer"
         )
         counts = [_counted(one, figure.key) for one in columns]
-        legend = [
-            (name, look) for place, (name, look, _) in enumerate(counts[0]) if any(day[place][2] for day in counts)
-        ]
+        sums = [(sum(day[place][2] for day in counts), *one[:2]) for place, one in enumerate(counts[0])]
+        legend = [(f"{number:,} {name.lower()}", look) for number, name, look in sums if number]
         parts = [tuple((look, float(number)) for _, look, number in day) for day in counts]
         values = [
             (now, f"{said} ({', '.join(f'{number:,} {name.lower()}' for name, _, number in day if number)})", "")

@@ -3,7 +3,7 @@
 Reads only; each part requires the permission of its own page.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -161,9 +161,9 @@ def daily_figures(rows: Rows) -> list[Figure]:
 
 
 def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
-    """The share of successes among the reported outcomes in words; "" for none."""
-    of = "" if ended == prompts else f" of {ended:,} reported"
-    return f"{100 * succeeded / ended:.0f} %{of} succeeded" if ended else ""
+    """The successes among the reported outcomes in words; "" for none."""
+    reported = "" if ended == prompts else " reported"
+    return f"{succeeded:,} of {ended:,}{reported} succeeded" if ended else ""
 
 
 def _standing(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
@@ -223,8 +223,8 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
         failed = failed if any(failed) else []
         note = capfirst(note) if failed else f"No failure in {DEFAULT_DAYS} days, {note}"
-        told = f"of {of:,} hold"
-        figures.append(Figure("Expectations", f"{hold:,}", told, days, "checked", failed=failed, url=url, note=note))
+        shown = Figure("Expectations", f"{hold:,}", f"of {of:,} hold", days, "checked", failed=failed, ticks=True)
+        figures.append(replace(shown, url=url, note=note))
     if len(scores) == 1:
         slug, kept, at = scores[0]
         scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}

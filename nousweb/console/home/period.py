@@ -192,7 +192,8 @@ class Figure:
     """A figure of a period: its `value` and `unit`, its trend, and its value of each hour or day, the last under way;
     None where nothing was measured, and of each how much is `failed`. `of` is the unit of the values, and `key` names
     the chart of a figure that has one, `url` the page of another. `note` stands in the place of a trend, of which
-    `good` is the direction that improves. From `floor`, the values are a line up to 100."""
+    `good` is the direction that improves. From `floor`, the values are a line up to 100; with `ticks`, each says only
+    whether something of it is `failed`."""
 
     label: str
     value: str
@@ -202,10 +203,20 @@ class Figure:
     trend: Trend | None = None
     failed: Sequence[int] = ()
     floor: int | None = None
+    ticks: bool = False
     key: str = ""
     url: str = ""
     note: str = ""
     good: str = ""
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """What its drawing needs to be read: classes, of a colour, with words."""
+        if self.ticks:
+            return [("spark-passed", "All held"), ("chart-failed", "Some failed")]
+        greatest = max((value or 0 for _, value in self.points), default=0)
+        scale = ("", f"Scale {self.floor or 0}–{100 if self.floor is not None else round(greatest):,}")
+        return [("chart-failed", f"{sum(self.failed):,} failed"), scale] if self.failed else [scale]
 
     @property
     def verdict(self) -> str:

@@ -390,12 +390,14 @@ def sparkline(
     unit: str = "",
     failed: Sequence[int] = (),
     floor: int | None = None,
+    ticks: bool = False,
 ) -> SafeString:
     """A series as small columns over the width of its place, the last one, which is now, in the accent; a dot for none.
 
     `points` are the names of hours or days with their values, None where nothing was measured, and `failed` how much
     of each is a failure; `label` says what they are, for those who do not see them, with `unit`. Beside it the page
-    must say its last or its whole value. With a `floor`, it is a line from there to 100.
+    must say its last or its whole value. With a `floor`, it is a line from there to 100; as `ticks`, each value is a
+    low mark, or a high one of those with a failure.
     """
     values = [value or 0 for _, value in points]
     if floor is not None:
@@ -410,15 +412,17 @@ def sparkline(
         if not bar.height:
             drawn += format_html(_SPARK_NONE, plain(bar.middle), name, told)
             continue
-        look = "spark-now" if name == points[-1][0] else "spark-bar"
-        sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(bar.height)
-        drawn += format_html(_SPARK_BAR, look, *sizes, name, told)
-        if failures and value:
-            tall = max(bar.height * failures / value, 2.0)
-            sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(tall)
-            drawn += format_html(_SPARK_BAR, "chart-failed", *sizes, name, told)
-    words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
-    return format_html(_SPARK, words, drawn)
+        parts = [("spark-now" if name == points[-1][0] else "spark-bar", bar.y + 1, bar.height)]
+        if ticks:
+            parts = [("chart-failed", 1.0, SPARK_HEIGHT) if failures else ("spark-passed", 12.0, 10.0)]
+        elif failures and value:
+            parts.append(("chart-failed", bar.y + 1, max(bar.height * failures / value, 2.0)))
+        sizes = ((look, plain(bar.x), plain(y), plain(bar.width), plain(tall), name, told) for look, y, tall in parts)
+        drawn += format_html_join("", _SPARK_BAR, sizes)
+    words = f"at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
+    if ticks:
+        words = f"{sum(map(bool, failed))} of {len(points)} days with a failure"
+    return format_html(_SPARK, f"{label}: {words}", drawn)
 
 
 def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeString:

@@ -298,7 +298,7 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
         run(ada, ago(days=2), tokens=300, outcome=outcome)
     shown = board(bob).figures
     assert [(figure.label, figure.value, figure.unit) for figure in shown] == [
-        ("Prompts", "3", "50 % of 2 reported succeeded"), ("Mean prompt", "≈ 300", "tokens")
+        ("Prompts", "3", "1 of 2 reported succeeded"), ("Mean prompt", "≈ 300", "tokens")
     ]  # fmt: skip
     assert [figure.points[-3][1] for figure in shown] == [3, 300]
     assert shown[0].failed[-3] == 1
@@ -306,6 +306,7 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
     run(ada, clock.now(), outcome="success")
     page = text_of(browser(bob))
     assert "Prompts: at most 1, Today 1" in page
+    assert "Scale 0–1" in page
     assert page.count("<span>Today</span>") == 2
     assert f'href="{reverse("usage")}">Usage</a>' in page
 
@@ -328,6 +329,10 @@ def test_expectations_of_fourteen_days_are_drawn_with_those_that_failed(
     assert (shown.label, shown.value, shown.unit) == ("Expectations", "1", "of 2 hold")
     assert [value for _, value in shown.points] == [1] * 10 + [2] * 4
     assert shown.failed == [1] * 8 + [0] * 4 + [1] * 2
+    with noon():
+        page = text_of(browser(bob))
+    assert "Expectations: 10 of 14 days with a failure" in page
+    assert (page.count('<rect class="spark-passed"'), page.count('<rect class="chart-failed"')) == (4, 10)
     ExpectationResult.objects.filter(state="failed").update(state="passed")
     shown = board(bob).figures[-1]
     assert ([value for _, value in shown.points], shown.failed) == ([1] * 10 + [2] * 4, [])

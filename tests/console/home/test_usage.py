@@ -172,6 +172,7 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert calls.p95 == Trend(pytest.approx(29), 40)
     assert calls.answered == Trend(33.33, 0)
     assert calls.success == Trend(50, None)
+    assert [figure.unit for figure in calls.figures if "%" in figure.value] == ["of 3 prompts", "of 2 reported"]
     by_day = {column.label: column for column in calls.columns}
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
     assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
@@ -181,7 +182,9 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert chart.note == "A dot is a day without prompts: 5 of 7."
     assert not any(one.point.told_before for one in chart.columns), "with one prompt of the period before"
     outcomes = board(bob, chart="success").calls.drawing.chart
-    assert outcomes.parts == (("Succeeded", "chart-bar"), ("Not reported", "chart-rest"), ("Failed", "chart-failed"))
+    assert outcomes.parts == (
+        ("1 succeeded", "chart-bar"), ("1 not reported", "chart-rest"), ("1 failed", "chart-failed")
+    )  # fmt: skip
     monday = next(column for column in outcomes.columns if column.place == monday.place)
     assert monday.title == "Mon 9 Mar: 2 prompts (1 not reported, 1 failed)"
     assert [(look, height) for look, _, height in monday.parts if height] == [("chart-rest", 80), ("chart-failed", 80)]
@@ -277,7 +280,7 @@ def test_failed_prompts_are_drawn_on_top_of_the_others(ada: Agent, bob: User) ->
         ("chart-bar", failed.bar.height / 2),
         ("chart-failed", failed.bar.height / 2),
     ]
-    assert drawn.parts == (("Failed", "chart-failed"),)
+    assert drawn.parts == (("1 failed", "chart-failed"),)
 
 
 def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Agent, bob: User) -> None:
