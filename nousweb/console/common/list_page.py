@@ -165,8 +165,7 @@ class ListPage:
     """A list: its words, the order of its pages, and the columns of a table unless its template shows the rows.
 
     `moment` is the column by which pages and files are ordered; `numbered` pages have the order of their query.
-    `has_bar`: its actions stand beside its filters. `about_new` stands in the form for a new row, which is the variable
-    `creation_form`.
+    `about_new` stands in the form for a new row, which is the variable `creation_form`.
     """
 
     title: str
@@ -177,7 +176,6 @@ class ListPage:
     size: int = 50
     numbered: bool = False
     is_exported: bool = True
-    has_bar: bool = False
     row: Title | None = None
     columns: tuple[Column, ...] = ()
     actions: tuple[Action, ...] = ()

@@ -87,7 +87,12 @@ def home(request: HttpRequest, by: Principal) -> HttpResponse:
 @page(VIEW_RUN)
 def console_usage(request: HttpRequest, by: Principal) -> HttpResponse:
     """Prompts, their tokens and the growth of memories. Agent and period are in the address."""
-    return render(request, "home/usage.html", {"board": usage(by, request.GET), "periods": CHOICES})
+    board = usage(by, request.GET)
+    periods = [
+        {"label": label, "url": f"?days={days}{board.period_query}", "active": days == board.period.days}
+        for days, label in CHOICES.items()
+    ]
+    return render(request, "home/usage.html", {"board": board, "periods": periods})
 
 
 VIEW = "identity.view_agent"

@@ -265,7 +265,6 @@ class MemoryList(ListPage):
     model: type[Model]
     filter: Callable[..., MemoryFilter]
     tells_past: bool = True
-    has_bar: bool = True
     permission: str = ""
     select: Callable[[PersonaScope], QuerySet[Any]] | None = None
     narrow: Callable[[Any], Any] = lambda rows: rows

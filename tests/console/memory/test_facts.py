@@ -34,11 +34,11 @@ def test_facts_page_shows_the_actor_only(ada: Agent, alice: User) -> None:
     assert "Add fact" not in page
 
 
-def test_action_of_the_facts_stands_beside_their_filters(ada: Agent, bob: User) -> None:
+def test_action_of_the_facts_stands_in_the_row_of_their_title(ada: Agent, bob: User) -> None:
     Fact.objects.create(agent=ada, content="Seen.")
     head, _, content = browser(bob).get(reverse(FACTS[0], args=FACTS[1])).content.decode().partition("<main")
-    assert "Add fact" not in head
-    assert "Add fact" in content.partition("</form>")[2].partition("<table")[0]
+    assert "Add fact" in head.partition("<h1")[2].partition('<nav class="subnav"')[0]
+    assert "Add fact" not in content
 
 
 def test_facts_page_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) -> None:

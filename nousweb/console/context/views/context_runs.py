@@ -341,7 +341,6 @@ SEARCHED = 10_000
 LIST = ListPage(
     title="Prompts",
     noun="prompt",
-    has_bar=True,
     empty="When the agent requests a context with its token, the response is kept here until its retention ends.",
 )
 
