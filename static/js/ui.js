@@ -375,7 +375,8 @@ const change = (field) => {
   const [old, now] = field.matches("[type=checkbox]") ? (field.checked ? ["off", "on"] : ["on", "off"])
     : field.matches("select") ? [chosen([...field.options]), field.selectedOptions[0].text]
     : [field.defaultValue || field.placeholder, field.value || field.placeholder];
-  return `${field.labels[0]?.textContent.trim()}: ${old} → ${now}`;
+  const group = document.getElementById(field.closest("[role=group]")?.getAttribute("aria-labelledby"));
+  return `${[group, field.labels[0]].map((one) => one?.textContent.trim()).join(" ").trim()}: ${old} → ${now}`;
 };
 for (const type of ["input", "change"]) {
   document.addEventListener(type, ({ target: { form } }) => {
@@ -384,6 +385,7 @@ for (const type of ["input", "change"]) {
     const changes = [...form.elements].filter((field) => field.name !== "reason" && differs(field));
     const number = changes.length;
     form.toggleAttribute("data-changed", number > 0);
+    if (!number) dirty.delete(form);
     document.getElementById("settings-changes").textContent = changes.map(change).join("; ");
     const save = saverOf(form);
     save.disabled = !number;
@@ -393,11 +395,13 @@ for (const type of ["input", "change"]) {
 const saverOf = (form) => [...form.elements].find((field) => field.type === "submit");
 for (const form of $$("[data-settings]:not([data-changed])")) saverOf(form).disabled = true;
 for (const field of $$("[data-settings] :is([type=number], [type=text], select)")) {
+  const back = document.createElement("span");
   const button = document.createElement("button");
+  back.className = "set-back";
+  back.append(`default: ${(field.placeholder ?? field.options[0].text).replace("Default: ", "")} `, button);
   button.type = "button";
-  button.className = "btn btn-quiet btn-sm set-back";
+  button.className = "btn btn-quiet btn-sm";
   button.textContent = "Reset";
-  button.title = `Default: ${(field.placeholder ?? field.options[0].text).replace("Default: ", "")}`;
   button.setAttribute("aria-label", `Reset: ${field.labels[0]?.textContent.trim()}`);
   button.addEventListener("click", () => {
     if (field.matches("select")) field.selectedIndex = 0;
@@ -405,8 +409,10 @@ for (const field of $$("[data-settings] :is([type=number], [type=text], select)"
     field.dispatchEvent(new Event("input", { bubbles: true }));
     field.focus();
   });
-  field.after(button);
+  field.after(back);
 }
+// What is thrown away on purpose needs no warning.
+document.addEventListener("click", ({ target }) => { if (target.closest?.(".save-bar a")) dirty.clear(); });
 
 // A button that says which value it writes into a field.
 document.addEventListener("click", ({ target }) => {

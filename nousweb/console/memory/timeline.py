@@ -21,7 +21,7 @@ LEGEND = {
     "open": "True, no date known",
     "disputed": "Contradicted",
     "never": "Never true",
-    "known": "Recorded",
+    "known": "In memory",
 }
 Span = tuple[datetime | None, datetime | None]
 

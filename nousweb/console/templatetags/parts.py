@@ -190,12 +190,9 @@ def fields(*given: Any, **look: Any) -> dict[str, Any]:
 
 @register.simple_tag
 def unit(field: BoundField) -> SafeString:
-    """What stands beside a number that has a unit, and beside one that differs from its default also that."""
+    """What stands beside a number that has a unit."""
     words = getattr(field.field, "unit", "")
-    default = field.field.widget.attrs.get("placeholder", "")
-    if not words:
-        return SafeString("")
-    return format_html('<span class="unit">{}<span>, default {}</span></span>', words, default)
+    return format_html('<span class="unit">{}</span>', words) if words else SafeString("")
 
 
 @register.simple_tag
