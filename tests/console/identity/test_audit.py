@@ -46,7 +46,7 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob):
         context_outcome(run=run, outcome=outcome, by=actor)
     rows = browser(bob).get("/audit/?about=all").context["rows"]
     assert [(row.who, row.verb, row.times, len(row.more)) for row in rows][:1] == [
-        ("Ada", "reported success with", "twice", 1),
+        ("Ada", "reported success with the prompt", "twice", 1),
     ]
 
 
@@ -100,9 +100,9 @@ def test_successes_of_a_day_are_one_row_whatever_stands_between_them(ada, actor,
     rows = browser(bob).get("/audit/?about=prompts").context["rows"]
     told = [(row.verb, row.is_quiet, len(row.more)) for row in rows if row.action == "context.outcome"]
     assert told == [
-        ("reported failure with", False, 0),
-        ("reported success with", True, 4),
-        ("reported failure with", False, 1),
+        ("reported failure with the prompt", False, 0),
+        ("reported success with the prompt", True, 4),
+        ("reported failure with the prompt", False, 1),
     ]
 
 
@@ -130,7 +130,7 @@ def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
     page = browser(bob).get("/audit/?about=prompts")
     told = {row.action: (row.verb, row.label, row.edit) for row in page.context["rows"]}
     assert told["censor.trigger"] == ("triggered the censor", "Secrets stay here.", "warned")
-    assert told["context.outcome"][0] == "reported failure with"
+    assert told["context.outcome"][0] == "reported failure with the prompt"
     assert page.content.decode().count('class="down"') == 1
 
 
@@ -184,9 +184,10 @@ def test_audit_lists_by_day(ada, actor, bob, alice):
     assert page.content.decode().count("<h2>Today</h2>") == 1
     week = browser(bob).get("/audit/", {"kind": "token", "agent": "ada", "period": "7"})
     assert {row.day for row in rows} - {row.day for row in week.context["rows"]} == {rows[-1].day}
-    assert "reported success with" in page.content.decode()
+    assert "reported success with the prompt" in page.content.decode()
     assert "Which database?" in [row.label for row in rows]
-    assert "Values of Ada" in [row.label for row in rows], "the author is told once"
+    told = [(row.phrase, row.label) for row in rows]
+    assert ("proposed the change of", "Values of Ada") in told, "the author is told once, and what it is"
     bob.user_permissions.clear()
     bob.groups.clear()
     bob.user_permissions.set(Permission.objects.filter(codename="view_auditevent"))

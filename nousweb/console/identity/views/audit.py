@@ -88,6 +88,8 @@ PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
 EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
 """Characters of the states of an edit, and of its values, up to which the list tells them."""
 OUTCOME, TOUR = "context.outcome", "demo_tour.begin"
+KINDS = {"changeproposal": "the change of", "identityversion": "the section"}
+"""What an object is, by its type, where the phrases of actions do not say it."""
 TRIGGERED, VIEW_CENSOR = "censor.trigger", "memory.view_censor"
 VERDICTS = {"block": "blocked", "warn": "warned"}
 SEEKS = ("about", "kind", "action", "channel", "author", "q", "object", "request")
@@ -146,11 +148,12 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
             found = for_visible_agents(source.filter(pk__in=keys, persona__in=personas_of(by)), by)
             texts |= {str(pk): text for pk, text in found.values_list("pk", column) if text.strip()}
     for row in rows:
-        row.phrase = audit_phrase(row.action)
+        row.phrase = f"{audit_phrase(row.action)} {KINDS.get(row.object_type, '')}".strip()
         row.label = re.sub(r"^[Ll]oop ", "session ", row.object_label.partition(", proposed by ")[0])
+        row.label = row.label.removeprefix("Invitation ")
         if row.object_id in texts:
             row.label = Truncator(" ".join(texts[row.object_id].split())).chars(INPUT_CHARACTERS)
-            row.phrase = row.phrase.replace("recorded events of", "recorded")
+            row.phrase = row.phrase.replace("recorded events of", "recorded the event")
 
 
 def _joined(rows: Sequence[Any], *, by_request: bool) -> list[Any]:
@@ -238,7 +241,7 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
         row.failed = row.action == OUTCOME and row.edit.endswith(ContextRun.Outcome.FAILURE)
         if row.action == OUTCOME and row.edit:
             was, _, now = row.edit.rpartition(" → ")
-            row.phrase, row.edit = f"reported {now} with", f"before: {was}" if was else ""
+            row.phrase, row.edit = f"reported {now} with the prompt", f"before: {was}" if was else ""
     if checks and by.may(VIEW_CENSOR):
         ids = {pk for after in checks.values() for pk in after.get("censors", [])}
         found = for_visible_agents(Censor.objects.filter(pk__in=ids, persona__in=personas_of(by)), by)
