@@ -112,10 +112,13 @@ def _second_factor_told(person: Any) -> Any:
         return ""
     if person.has_second_factor or not person.is_active:
         return badge("On", "ok") if person.has_second_factor else badge("Off")
-    state = badge("Off", "warn" if person.needs_second_factor or role_of(person) in POWERFUL else "neutral")
+    why = "advised for this role" if role_of(person) in POWERFUL else ""
+    if person.needs_second_factor:
+        why = "required at the next page that they open"
+    state = badge("Off", "warn" if why else "neutral")
     if person.is_oneself:
-        return format_html("{} {}", state, goto("Set up", "second_factor"))
-    return _two_lines(state, "Required at the next page that they open") if person.needs_second_factor else state
+        state = format_html("{} {}", state, goto("Set up", "second_factor"))
+    return _two_lines(state, why)
 
 
 def _access_told(person: Any) -> Any:
