@@ -52,7 +52,7 @@ def test_versions_are_picked_and_rolled_back_in_one_page(log_in: LogIn, versions
     press_key(page, "Escape")
     press_key(page, "f")
     expect(heading).to_contain_text("version 3 → version 1")
-    page.wait_for_function("document.activeElement !== document.body")
+    expect(page.locator(":focus")).to_have_count(1)
     page.get_by_role("link", name="Roll back to version 1").click()
     expect(heading).to_have_text("Roll back Values to version 1")
     page.get_by_label("Reason").fill("It was right.")
