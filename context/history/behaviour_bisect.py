@@ -214,10 +214,6 @@ class BehaviourBisect:
     unknown: Sequence[str] = ()
     failed: Sequence[str] = ()
 
-    @property
-    def is_complete(self) -> bool:
-        return all(difference.is_narrowed for difference in self.differences)
-
 
 @dataclass(frozen=True, slots=True)
 class _State:

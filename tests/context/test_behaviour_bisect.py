@@ -63,7 +63,7 @@ def test_bisect_names_the_changes_that_made_the_difference(ada, history):
     old, new, version, third = history
     found = bisect(ada, 85, 1)
     assert found.changes >= 34
-    assert found.is_complete
+    assert all(one.is_narrowed for one in found.differences)
     assert len(found.differences) == 3, found.differences
     first, second, last = found.differences
     assert {event.object_id for event in first.events} == {str(old.pk), str(new.pk)}
@@ -84,7 +84,7 @@ def test_bisect_of_a_quiet_span_finds_nothing(ada, history):
 def test_bisect_that_runs_out_says_what_is_not_narrowed(ada, history, monkeypatch):
     monkeypatch.setattr(module, "MAX_PROMPTS", 3)
     found = bisect(ada, 85, 1)
-    assert not found.is_complete
+    assert not all(one.is_narrowed for one in found.differences)
     assert sum(one.among for one in found.differences if not one.is_narrowed) > 1
 
 

@@ -141,10 +141,6 @@ class SectionUse:
     referenced_width: float
 
     @property
-    def referenced(self) -> float | None:
-        return None if self.share.now is None else (self.tokens.now or 0) * self.share.now / 100
-
-    @property
     def summary(self) -> str:
         """The bar of this section in words: "120 tokens a prompt, 40 % referenced"."""
         tokens = round(self.tokens.now or 0)
@@ -166,14 +162,12 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Everything about calls in one period, beside the one before."""
+    """Everything about calls in one period, beside the one before; `compares`: both have so many that their means can
+    be compared."""
 
     calls: Trend
-    tokens: Trend
-    p95: Trend
-    answered: Trend
-    referenced: Trend
-    success: Trend
+    trends: dict[str, Trend]
+    compares: bool
     columns: list[Column]
     figures: list[Figure]
     drawing: Drawing
@@ -186,11 +180,6 @@ class Calls:
     def drawn(self) -> bool:
         """Whether there are points enough for a chart; else `when` tells of them."""
         return sum(column.calls > 0 for column in self.columns) >= LEAST_POINTS
-
-    @property
-    def compares(self) -> bool:
-        """Whether both periods have so many calls that their means can be compared."""
-        return _compares(self.calls)
 
 
 def context_calls(
@@ -227,11 +216,13 @@ def context_calls(
         "referenced": shares.get("", Trend(None, None)),
         "success": share_trend("success", "ended"),
     }
-    compares = _compares(trends["calls"])
+    compares = min(trends["calls"].now or 0, trends["calls"].before or 0) >= ENOUGH
     figures = _figures(trends, int(totals["ended"]), compares=compares)
     figure = next((one for one in figures if one.key == drawn), figures[0])
     return Calls(
-        **trends,
+        calls=trends["calls"],
+        trends=trends,
+        compares=compares,
         columns=columns,
         figures=figures,
         drawing=_drawing(figure, columns, by_step, shares_by_step, period, compares=compares),
@@ -240,10 +231,6 @@ def context_calls(
         runs_read=runs_read,
         failed_sections=failed,
     )
-
-
-def _compares(calls: Trend) -> bool:
-    return min(calls.now or 0, calls.before or 0) >= ENOUGH
 
 
 def _figures(trends: dict[str, Trend], ended: int, *, compares: bool) -> list[Figure]:
@@ -364,7 +351,12 @@ def _drawing(
     label = f"Prompts by {period.step_label}"
     if figure.key == "calls" and (failed := sum(one.failure for one in columns)):
         legend = [(f"{failed:,} failed", "chart-failed")]
-        parts = [_failures(one, is_last=one is columns[-1]) for one in columns]
+        # Those with a failure are on top of the others.
+        looks = ["chart-bar"] * (len(columns) - 1) + ["chart-bar is-last"]
+        parts = [
+            ((look, float(one.calls - one.failure)), ("chart-failed", float(one.failure)))
+            for look, one in zip(looks, columns, strict=True)
+        ]
         values = [
             (now, f"{said}, {one.failure:,} failed" if one.failure else said, said_before)
             for one, (now, said, said_before) in zip(columns, of_prompts, strict=True)
@@ -413,12 +405,6 @@ def _drawing(
     total = {"calls": "in total", "tokens": "tokens on average"}.get(figure.key, figure.unit)
     words = ", ".join(filter(None, (f"{figure.value} {total}", change))) if figure.value != "–" else ""
     return Drawing(figure.key, label, words, words if change else "", drawn)
-
-
-def _failures(column: Column, *, is_last: bool) -> tuple[tuple[str, float], ...]:
-    """The prompts of an hour or day, and on top of them those with a failure."""
-    look = "chart-bar is-last" if is_last else "chart-bar"
-    return ((look, float(column.calls - column.failure)), ("chart-failed", float(column.failure)))
 
 
 def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:

@@ -3,7 +3,7 @@
 Reads only; each part requires the permission of its own page.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -142,7 +142,7 @@ def daily_figures(rows: Rows) -> list[Figure]:
         Figure(
             "Prompts",
             f"{prompts:,}",
-            _succeeded(prompts, ended, succeeded),
+            f"{succeeded:,} of {ended:,}{' reported' * (ended < prompts)} succeeded" if ended else "",
             [(name, day[0]) for name, day in zip(names, now, strict=True)],
             trend=Trend(prompts, prompts_before) if compares else None,
             failed=[day[2] - day[3] for day in now] if succeeded < ended else (),
@@ -158,12 +158,6 @@ def daily_figures(rows: Rows) -> list[Figure]:
             key="tokens",
         ),
     ]
-
-
-def _succeeded(prompts: int, ended: int, succeeded: int) -> str:
-    """The successes among the reported outcomes in words; "" for none."""
-    reported = "" if ended == prompts else " reported"
-    return f"{succeeded:,} of {ended:,}{reported} succeeded" if ended else ""
 
 
 def _standing(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
@@ -217,14 +211,23 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         hold = sum(row[4] for row in current if row[1] == PASSED)
         slugs = {slug for row in current for slug in row[6:]}
         url = reverse("agent_expectations", args=[*slugs]) if len(slugs) == 1 else reverse("agents")
-        note = f"checked {age_or_day(max(moment_read(row[5]) for row in current))}"
         held = _held(hold, of, standing, period)
         failed = [each - good for good, each in held]
         days = [(period.short(moment), each or None) for moment, (_, each) in zip(period.moments, held, strict=True)]
-        failed = failed if any(failed) else []
-        note = capfirst(note) if failed else f"No failure in {DEFAULT_DAYS} days, {note}"
-        shown = Figure("Expectations", f"{hold:,}", f"of {of:,} hold", days, "checked", failed=failed, ticks=True)
-        figures.append(replace(shown, url=url, note=note))
+        note = "Checked" if any(failed) else f"No failure in {DEFAULT_DAYS} days, checked"
+        figures.append(
+            Figure(
+                "Expectations",
+                f"{hold:,}",
+                f"of {of:,} hold",
+                days,
+                "checked",
+                failed=failed,
+                ticks=True,
+                url=url,
+                note=f"{note} {age_or_day(max(moment_read(row[5]) for row in current))}",
+            )
+        )
     if len(scores) == 1:
         slug, kept, at = scores[0]
         scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
@@ -308,10 +311,6 @@ class Dashboard:
     is_new: bool = False
     """Whether there are neither memories nor prompts yet; then `first` is the agent to go on with, if there is one."""
     first: Agent | None = None
-
-    @property
-    def fine(self) -> list[HealthCheck]:
-        return [check for check in self.checks if check.is_fine]
 
     @property
     def items_left(self) -> int:

@@ -335,7 +335,7 @@ def test_expectations_of_fourteen_days_are_drawn_with_those_that_failed(
     assert (page.count('<rect class="spark-passed"'), page.count('<rect class="chart-failed"')) == (4, 10)
     ExpectationResult.objects.filter(state="failed").update(state="passed")
     shown = board(bob).figures[-1]
-    assert ([value for _, value in shown.points], shown.failed) == ([1] * 10 + [2] * 4, [])
+    assert ([value for _, value in shown.points], any(shown.failed)) == ([1] * 10 + [2] * 4, False)
     assert shown.note.startswith("No failure in 14 days")
 
 
@@ -401,7 +401,7 @@ def test_all_is_well_only_when_it_is(
 def test_fine_checks_are_folded(well: None, ada: Agent, bob: User) -> None:
     run(ada, clock.now() - DAY)
     LogVerification.objects.update(finished_at=clock.now())
-    assert len(board(bob).fine) == 8
+    assert sum(one.is_fine for one in board(bob).checks) == 8
     page = text_of(browser(bob))
     assert "<summary>System checks: nothing is wrong</summary>" in page
     assert "badge-warn" not in page
@@ -537,7 +537,7 @@ def test_home_of_a_person_with_some_agents_tells_of_no_other(
     assert (shown.items, shown.waiting, shown.failures, shown.news) == ([], 0, [], [])
     assert shown.prompts is not None
     assert shown.prompts.now == 0
-    assert {"Search index", "Assembly of prompts"} <= {one.name for one in shown.fine}
+    assert {"Search index", "Assembly of prompts"} <= {one.name for one in shown.checks if one.is_fine}
     assert not re.search(r"\bAda\b", text_of(browser(bob)))
 
 

@@ -59,7 +59,7 @@ def test_figures_of_a_large_memory_are_those_of_the_last_count(
             "duplicates": [fact.pk for fact in listed],
             "index": client.get(reverse("agent_index", args=["ada"])).context["totals"],
             "growth": [(one.total, one.new) for one in board.memory],
-            "referenced": board.calls.referenced,
+            "referenced": board.calls.trends["referenced"],
         }
 
     before = shown()

@@ -168,10 +168,10 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     run(ada, ago(days=40))
     calls = board(bob).calls
     assert calls.calls == Trend(3, 1)
-    assert calls.tokens == Trend(200, 150)
-    assert calls.p95 == Trend(pytest.approx(29), 40)
-    assert calls.answered == Trend(33.33, 0)
-    assert calls.success == Trend(50, None)
+    assert calls.trends["tokens"] == Trend(200, 150)
+    assert calls.trends["p95"] == Trend(pytest.approx(29), 40)
+    assert calls.trends["answered"] == Trend(33.33, 0)
+    assert calls.trends["success"] == Trend(50, None)
     assert [figure.unit for figure in calls.figures if "%" in figure.value] == ["of 3 prompts", "of 2 reported"]
     by_day = {column.label: column for column in calls.columns}
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
@@ -211,7 +211,7 @@ def test_context_calls_sections_have_tokens_and_references(ada: Agent, bob: User
     assert found["Identity"].share == Trend(None, None)
     assert found["Relevant Facts"].share == Trend(37.5, 100)
     assert (found["Relevant Facts"].width, found["Relevant Facts"].referenced_width) == (100, 37.5)
-    assert calls.referenced == Trend(37.5, 100)
+    assert calls.trends["referenced"] == Trend(37.5, 100)
     assert (calls.runs_read, calls.failed_sections) == (2, 1)
 
 
@@ -227,7 +227,7 @@ def test_shares_of_whole_days_are_those_that_were_summed(ada: Agent, bob: User) 
             for days in ["1", "7", "30", "90"]
             for query in ({"days": days}, {"days": days, "agent": "ada"})
         )
-        return [(one.calls.referenced, [section.share for section in one.calls.sections]) for one in boards]
+        return [(one.calls.trends["referenced"], [section.share for section in one.calls.sections]) for one in boards]
 
     live = shown()
     assert all(now != before for (now, before) in ((one.now, one.before) for one, _ in live))

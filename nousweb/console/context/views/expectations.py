@@ -394,8 +394,7 @@ def _named(view: PersonaMemory, results: Iterable[ExpectationResult]) -> dict[st
 
 def _with_results(agent: Agent, found: Iterable[Expectation]) -> list[Expectation]:
     """The expectations, each with its `last_results`, the latest first."""
-    rows = list(found)
-    latest = ("-since", "-id")
+    rows, latest = list(found), ("-since", "-id")
     place = Window(RowNumber(), partition_by="expectation", order_by=latest)
     last = ExpectationResult.objects.filter(agent=agent).annotate(place=place).filter(place__lte=CHECKS_SHOWN)
     prefetch_related_objects(rows, Prefetch("results", last.order_by(*latest), to_attr="last_results"))

@@ -16,7 +16,7 @@ from context.services.context import context_assemble
 from context.services.playground import TALK, PlaygroundTurn, playground_turn
 from identity.models import Agent
 from identity.principal import Principal
-from memory.services.model_chat import chat_model, chat_model_place
+from memory.services.model_chat import ChatAnswer, chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write, profile_choices
 from nousweb.console.context.presentation import PromptView, check_view, contested_links
@@ -182,9 +182,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
             "questions": questions,
         },
     }
-    whole = "context/playground.html"
-    part = "context/_playground.html"
-    template = part if request.htmx else whole  # type: ignore[attr-defined]
+    template = f"context/{'_' if request.htmx else ''}playground.html"  # type: ignore[attr-defined]
     return render(request, template, context, status=422 if form.errors else 200)
 
 
@@ -228,12 +226,12 @@ def _next(form: PlaygroundForm, turn: PlaygroundTurn) -> PlaygroundForm:
     """The form for the next message, with this one and its answer, if there is one, in the conversation."""
     given = form.cleaned_data
     kept = {name: given[name] for name in ("profile", "project", "user", "session", "keep")}
-    answer = turn.answer.text if turn.answer else ""
-    conversation = conversation_with(given["conversation"], given["input"], answer)
+    conversation = conversation_with(given["conversation"], given["input"], turn.answer)
     return PlaygroundForm(initial={**kept, "conversation": conversation})
 
 
-def conversation_with(said: tuple[Message, ...], asked: str, answer: str) -> str:
+def conversation_with(said: tuple[Message, ...], asked: str, answer: ChatAnswer | None) -> str:
     """A conversation and its next two messages, as the form carries it; without them where nobody answered."""
-    messages = (*said, Message("user", asked), Message("assistant", answer)) if answer else said
-    return json.dumps([{"role": message.role, "content": message.content} for message in messages])
+    if answer and answer.text:
+        said = (*said, Message("user", asked), Message("assistant", answer.text))
+    return json.dumps([{"role": message.role, "content": message.content} for message in said])

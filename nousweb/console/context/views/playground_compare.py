@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.defaultfilters import pluralize
 from django.utils.http import urlencode
 from django.utils.text import Truncator, get_text_list
 
@@ -32,7 +33,7 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
-from nousweb.console.inbox.item_titles import ItemTitle, change_title
+from nousweb.console.inbox.item_titles import change_title
 from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
@@ -48,9 +49,8 @@ WORDS, ALL_WORDS = 48, 400
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
 """The fields of each side: its identity and its conversation."""
 State = ExpectationResult.State
+STEADY = {(State.PASSED, State.PASSED), (State.FAILED, State.FAILED)}
 Identities = Mapping[str, ChangeProposal | IdentityVersion]
-TrialRow = tuple[str, ImpactRow, ItemTitle | None, list[ImpactCheck], str]
-"""A question, what the change does to its prompt, first in words, its expectations, and what else it is of."""
 
 
 def _identities(agent: Agent, by: Principal) -> Identities:
@@ -61,11 +61,6 @@ def _identities(agent: Agent, by: Principal) -> Identities:
         **{str(one.pk): one for one in proposals[:MAX_CHOICES]},
         **{str(one.pk): one for one in versions[:MAX_CHOICES]},
     }
-
-
-def _current(agent: Agent) -> dict[str, str]:
-    """The texts of the sections in force."""
-    return dict(IdentityVersion.objects.filter(agent=agent, is_current=True).values_list("section", "content"))
 
 
 def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str], characters: int = WORDS) -> str:
@@ -99,11 +94,11 @@ class CompareForm(PlaygroundForm):
         super().__init__(*args, **kwargs)
         del self.fields["keep"]
         self.fields["input"].label = "Question"
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for key, one in identities.items():
-            name = "Proposed" if isinstance(one, ChangeProposal) else "Earlier versions"
-            groups.setdefault(name, []).append((key, labels[key]))
-        choices = [(NOW, AS_IT_IS), *groups.items()]
+        groups = [
+            (name, [(key, labels[key]) for key, one in identities.items() if isinstance(one, kind)])
+            for name, kind in (("Proposed", ChangeProposal), ("Earlier versions", IdentityVersion))
+        ]
+        choices = [(NOW, AS_IT_IS), *(group for group in groups if group[1])]
         for name, _ in SIDES:
             self.fields[name].choices = choices  # type: ignore[attr-defined]
 
@@ -121,7 +116,9 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     if not by.may("identity.view_identityversion"):
         # The page's own tab leads here.
         return redirect("agent_playground", agent.slug)
-    identities, current = _identities(agent, by), _current(agent)
+    identities = _identities(agent, by)
+    in_force = IdentityVersion.objects.filter(agent=agent, is_current=True)
+    current = dict(in_force.values_list("section", "content"))
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
     said: list[tuple[Message, ...]] = [(), ()]
@@ -135,9 +132,8 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
             raise NotFound("This identity cannot be tried: it is decided, in force, or gone.")
         # What is in force stands on the other side of what is tried: before a proposal, after an earlier version.
         first = NOW if any(given.values()) else next(iter(identities), NOW)
-        usual = {"a": NOW, "b": first}
-        if isinstance(identities.get(first), IdentityVersion):
-            usual = {"a": first, "b": NOW}
+        is_version = isinstance(identities.get(first), IdentityVersion)
+        usual = {"a": first, "b": NOW} if is_version else {"a": NOW, "b": first}
         latest = questions_asked(agent, by)[:1]
         asked = request.GET.get("input", latest[0][0] if latest else "")[:MAX_MESSAGE_CHARACTERS]
         initial = {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
@@ -175,10 +171,9 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     template = "context/_trial.html" if is_part else "context/playground_compare.html"
     response = render(request, template, context, status=422 if form.errors else 200)
     if last:
-        address = {"a": chosen[0], "b": chosen[1], "input": last[0].shown.record.request["input"]}
-        if len(urlencode(address)) > MAX_ADDRESS_CHARACTERS:
-            del address["input"]
-        response["HX-Replace-Url"] = f"{request.path}?{urlencode(address)}"
+        address = urlencode([*zip("ab", chosen, strict=True), ("input", last[0].shown.record.request["input"])])
+        is_short = len(address) <= MAX_ADDRESS_CHARACTERS
+        response["HX-Replace-Url"] = f"{request.path}?{address if is_short else address.partition('&input=')[0]}"
     return response
 
 
@@ -199,7 +194,12 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         (asked[0], row, change_title(diff_texts(row.before, row.after)), checks, ", ".join(filter(None, asked[1:])))
         for asked, (row, checks) in rows.items()
     ]
-    steady = [one for one in shown if _is_steady(one)]
+    # Their memories are the same, and each expectation holds or fails as before.
+    steady = [
+        one
+        for one in shown
+        if not (one[1].words or one[1].not_sent) and all(check.states in STEADY for check in one[3])
+    ]
     usual = Counter(line for _, _, line, *_ in steady).most_common(1)
     alike = [one for one in steady if one[2] == usual[0][0]]
     others = [one for one in shown if one not in alike]
@@ -215,41 +215,31 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
     }
 
 
-def _is_steady(one: TrialRow) -> bool:
-    """Whether the memories of its prompt are the same, and each expectation holds or fails as before."""
-    _, row, _, checks, _ = one
-    states = {*State.values} - {State.ERROR}
-    return not row.words and not row.not_sent and all(len({*check.states} & states) == 1 for check in checks)
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _others_words(rows: Sequence[TrialRow]) -> str:
+def _others_words(rows: Sequence[tuple[Any, ...]]) -> str:
     """What happens to questions that the change does more to than to most."""
     states = Counter(check.states for *_, checks, _ in rows for check in checks)
-    broken, healed = states[State.PASSED, State.FAILED], states[State.FAILED, State.PASSED]
-    moved = sum(bool(row.words) for _, row, *_ in rows)
-    found = [
-        f"{_number(broken, 'expectation')} would fail" if broken else "",
-        f"{_number(healed, 'expectation')} would hold again" if healed else "",
-        f"{_number(moved, 'prompt')} with other memories" if moved else "",
-    ]
-    number = f"{_number(len(rows), 'question')} {'stands' if len(rows) == 1 else 'stand'} out"
-    return f"{number}: {', '.join(filter(None, found)) or 'other lines change'}"
+    counts = (
+        states[State.PASSED, State.FAILED],
+        states[State.FAILED, State.PASSED],
+        sum(bool(one[1].words) for one in rows),
+    )
+    words = "expectation{} would fail", "expectation{} would hold again", "prompt{} with other memories"
+    found = [f"{n:,} {what.format(pluralize(n))}" for n, what in zip(counts, words, strict=True) if n]
+    number = f"{len(rows):,} question{pluralize(len(rows))} {pluralize(len(rows), 'stands,stand')} out"
+    return f"{number}: {', '.join(found) or 'other lines change'}"
 
 
-def _alike_words(rows: Sequence[TrialRow]) -> str:
+def _alike_words(rows: Sequence[tuple[Any, ...]]) -> str:
     """What happens to all of these, in one sentence."""
-    recent = sum(isinstance(row.run, ContextRun) for _, row, *_ in rows)
-    checks = [check for *_, checks, _ in rows for check in checks]
-    of = [_number(*one) for one in ((recent, "recent question"), (len(checks), "expectation")) if one[0]]
+    states = [check.states for *_, checks, _ in rows for check in checks]
+    counts = sum(isinstance(row.run, ContextRun) for _, row, *_ in rows), len(states)
+    nouns = "recent question", "expectation"
+    of = get_text_list([f"{n:,} {noun}{pluralize(n)}" for n, noun in zip(counts, nouns, strict=True) if n], "and")
     impact = Impact(tuple(row for _, row, *_ in rows), len(rows))
-    failing = sum(State.FAILED in check.states for check in checks)
-    held = f", {failing:,} of {len(checks):,} fail as before" if failing else ", all hold" if checks else ""
     what = impact.words.removeprefix("each ") or "other lines" if impact.changed else "no line"
-    return f"{get_text_list(of, 'and')} change alike: {what}, the same memories{held}"
+    failing = states.count((State.FAILED, State.FAILED))
+    held = f", {failing:,} of {len(states):,} fail as before" if failing else ", all hold" if states else ""
+    return f"{of} change alike: {what}, the same memories{held}"
 
 
 def _asked(made: Any) -> tuple[str, ...]:
@@ -268,10 +258,10 @@ def _tried(before: TurnView, after: TurnView) -> dict[str, Any]:
         ("Memories in both:", [one for key, one in now.items() if key in was]),
     )
     came, went, stay = (len(found) for _, found in groups)
-    sizes = {"before": before.shown.record.tokens, "after": after.shown.record.tokens}
     return {
-        **sizes,
-        "change": sizes["after"] - sizes["before"],
+        "before": before.shown.record.tokens,
+        "after": after.shown.record.tokens,
+        "change": after.shown.record.tokens - before.shown.record.tokens,
         "words": f"+{came} −{went}" if came or went else f"the same {stay}",
         "memories": [(title, found, number < 2) for number, (title, found) in enumerate(groups) if found],
     }
@@ -282,11 +272,13 @@ def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principa
     given = form.cleaned_data
     try:
         wanted = form.as_request()
-        sides = []
-        for name, conversation in SIDES:
-            one = identities.get(given[name])
-            texts = {one.section: one.content} if one else {}
-            sides.append((replace(wanted, conversation=given[conversation]), texts))
+        sides = [
+            (
+                replace(wanted, conversation=given[conversation]),
+                {one.section: one.content} if (one := identities.get(given[name])) else {},
+            )
+            for name, conversation in SIDES
+        ]
         turns = playground_compare(agent=agent, sides=sides, by=by, ask=ask)
     except Invalid as error:
         form_refuse(form, error, session_id="session")
@@ -298,7 +290,8 @@ def _next(form: CompareForm, last: list[TurnView], known: Mapping[str, Any]) -> 
     """The form for the next message, with this one and its answers in the conversations."""
     given = form.cleaned_data
     kept = {name: given[name] for name in ("a", "b", "profile", "project", "user", "session")}
-    for view, (_, conversation) in zip(last, SIDES, strict=True):
-        answer = view.turn.answer.text if view.turn.answer else ""
-        kept[conversation] = conversation_with(given[conversation], given["input"], answer)
+    kept |= {
+        conversation: conversation_with(given[conversation], given["input"], view.turn.answer)
+        for view, (_, conversation) in zip(last, SIDES, strict=True)
+    }
     return CompareForm(initial=kept, **known)
