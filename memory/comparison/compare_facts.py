@@ -18,7 +18,7 @@ from memory.comparison.clauses import clauses_of
 from memory.comparison.fact_snapshot import FactSnapshot, subjects_clash
 from memory.comparison.slots import Slot, common_slots, is_refined, singular
 from memory.comparison.tokenizer import VERBS, Token, base_form, number_free
-from memory.embedding.protocol import Thresholds
+from memory.embedding.protocol import UNKNOWN, Thresholds
 from memory.models import Relation, RelationOpinion
 from memory.policy.attributes import Cardinality
 
@@ -115,11 +115,14 @@ REASONS = {
 """A sentence by code: `{about}` the subject with its attribute, `{attribute}` the same, `{sentence}` with a gap."""
 
 
-def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison:
+def compare_facts(
+    old: FactSnapshot, new: FactSnapshot, cosine: float = 0.0, thresholds: Thresholds = UNKNOWN
+) -> Comparison:
     """Compare `new`, which was learned later, with `old`.
 
-    `cosine`: of their embeddings, -1 to 1. `thresholds`: of the embedding model; two facts can only be duplicates of
-    other wording above `check`. No cosine makes a contradiction. The time is bounded by the length of the texts.
+    `cosine`: of their embeddings, -1 to 1, 0 if unknown. `thresholds`: of the embedding model; two facts can only be
+    duplicates of other wording above `check`. No cosine makes a contradiction. The time is bounded by the length of the
+    texts.
     """
     later = new.is_later_than(old)
     clash = subjects_clash(old, new)

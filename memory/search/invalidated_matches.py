@@ -15,7 +15,6 @@ from django.db.models import QuerySet
 
 from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.embedding.protocol import UNKNOWN
 from memory.models import SAME_WORDS, Fact, scopes_overlap
 from memory.persona import PersonaMemory
 from memory.search.result import SearchHit
@@ -120,4 +119,4 @@ def _sentences(text: str) -> list[str]:
 @lru_cache(maxsize=4_096)
 def _is_same_statement(statement: str, sentence: str) -> bool:
     old, new = FactSnapshot(statement), FactSnapshot(sentence)
-    return compare_facts(old, new, 1.0, UNKNOWN).kind is Kind.SAME
+    return compare_facts(old, new, 1.0).kind is Kind.SAME

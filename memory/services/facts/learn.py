@@ -18,7 +18,6 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare_facts import compare_facts
-from memory.embedding.protocol import UNKNOWN
 from memory.models import (
     KEYS,
     Episode,
@@ -294,7 +293,7 @@ def _open_replacement_review(old: Fact, new: Fact, by: Principal, reason: str) -
             fact=str(new.pk),
         )
     before, after = pair_snapshots(old, new)
-    comparison = compare_facts(before, after, 0.0, UNKNOWN)
+    comparison = compare_facts(before, after)
     opened = pair_reviews_open([PairReviewDraft(old, new, comparison, wish=reason)], by=by)
     if not opened:
         raise Conflict("These two facts already had a review.")

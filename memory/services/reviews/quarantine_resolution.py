@@ -19,7 +19,6 @@ from identity.services.audit import audit_record
 from memory.comparison.compare_facts import Comparison, compare_facts
 from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.embedding.protocol import UNKNOWN
 from memory.jobs import job_queue, message_send
 from memory.models import (
     Attribute,
@@ -371,7 +370,7 @@ def attribute_pairs(review: MemoryReview) -> list[Pair]:
         for later, shown in read[place + 1 :]:
             if not comparable_facts(later, [fact], same_words=False):
                 continue
-            comparison = compare_facts(seen, shown, 0.0, UNKNOWN)
+            comparison = compare_facts(seen, shown)
             if comparison.kind is ComparisonKind.DIFFERS and comparison.later:
                 pairs.append((fact, later, comparison))
                 break

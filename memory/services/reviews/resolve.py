@@ -12,7 +12,6 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.versions import agent_lock
 from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.compare_facts import auto_resolution, compare_facts
-from memory.embedding.protocol import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import (
     Censor,
@@ -227,7 +226,7 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
         review.kind = Kind.CONTRADICTION
     review.save(update_fields=["verdict", "judge_call", "kind"])
     old, new = pair_snapshots(review.old, review.new)
-    relation = auto_resolution(compare_facts(old, new, review.score or 0.0, UNKNOWN), judge_result.value)
+    relation = auto_resolution(compare_facts(old, new, review.score or 0.0), judge_result.value)
     resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
     if resolution is None:
         return ""
