@@ -273,7 +273,7 @@ def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectatio
         lines = [
             {
                 "who": row.agent,
-                "did": "no longer meets",
+                "did": "does not meet the expectation of",
                 "what": _shortened(row.question),
                 "by": "",
                 "at": row.since,

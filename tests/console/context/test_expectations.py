@@ -64,7 +64,7 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     shown = text_of(answer)
     assert "It is invalidated." in shown
     link = f'<a href="/agents/ada/facts/{billing.pk}/">{billing.content}</a>'
-    assert f"after the fact {link} was marked as wrong" in shown, "in the summary"
+    assert f"the last change before it: the fact {link} was marked as wrong" in shown, "in the summary"
     assert f"The fact {link} was marked as wrong" in shown, "and as the cause"
     assert "by bob" in shown
     assert str(one.pk) not in text_of(console.get(f"{PAGE}?state=passed"))
@@ -97,6 +97,8 @@ def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, 
     assert 'aria-label="Passed, 2 times to' in shown
     assert f'{one.pk}/#result-{one.results.latest("since").pk}"' in shown
     assert "1 of 1 fails</h2>" in shown
+    assert re.search(r">Since [^<]*</time></span> <span ?> ?The fact ", shown), "since when, and what broke it"
+    assert '<a href="/agents/ada/search/?q=PostgreSQL">Look for it in memory</a>' in shown
     assert page.context["layouts"] == [], "all have failed, so there is no choice"
     billing.refresh_from_db()
     fact_restore(fact=billing, by=reviewer)

@@ -374,6 +374,10 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
                 "cause": _cause(result, agent, by) if result else None,
                 "state": state_of(one),
                 "inspector_url": _inspector_url(agent.slug, one),
+                # Where it is, if it is anywhere.
+                "search_url": f"{reverse('agent_search', args=[agent.slug])}?{urlencode({'q': one.text})}"
+                if one.text and one.requirement == "present" and state_of(one) == "failed"
+                else "",
             }
     return [rows[one.pk] for one in found]
 
