@@ -154,7 +154,7 @@ class ShownMemory:
         self.own = frozenset(self.texts)
         self.pairs = frozenset(pairwise(self.texts))
         self.beginnings = frozenset(filter(None, map(_beginning, self.own)))
-        self.said_when = _day_of(text[:begins])
+        self.said_when = day_of(text[:begins])
         self.says_when = bool(_SAYS_WHEN.search(text))
         self.owner = frozenset(word.text for word in content_words(_owner(text, begins)))
         self.stated = " ".join(word.text for word in content_words(text[begins:]))
@@ -350,7 +350,7 @@ def _owner(text: str, begins: int) -> str:
     return name[1] if name else ""
 
 
-def _day_of(label: str) -> date | None:
+def day_of(label: str) -> date | None:
     found = _DATE.search(label)
     try:
         return date.fromisoformat(found[0]) if found else None

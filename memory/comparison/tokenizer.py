@@ -21,7 +21,7 @@ DATES = (
     re.compile(rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}{_YEAR}", re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s+{_DAY}\b(?!:){_YEAR}", re.IGNORECASE),
 )
-_CLOCK = re.compile(
+CLOCK = re.compile(
     r"(?<![\d.:-])(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?|"
     r"(?<![\d.:-])(?P<hour24>\d{1,2}):(?P<minute24>[0-5]\d)(?![\d:]|\.\d)",
     re.IGNORECASE,
@@ -84,7 +84,7 @@ def tokens_of(text: str) -> list[Token]:
         text = rewritten.sub(plain, text)
     for date in DATES:
         text = date.sub(_dated, text)
-    text = _CLOCK.sub(_timed, text)
+    text = CLOCK.sub(_timed, text)
     found: list[Token] = []
     for chunk in text.split():
         _read_chunk(chunk, found)

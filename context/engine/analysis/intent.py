@@ -4,6 +4,7 @@ Source: seed 005.1, D1 and intent.py.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from context.engine.analysis.agent_time import NO_TIME, TimeReading
@@ -76,8 +77,8 @@ def mentioned_entities(text: str) -> tuple[str, ...]:
             found[match.start()] = match.group(0).strip(" .,")
             dated.update(range(*match.span()))
     begin = end = -1
-    for word in _WORD.finditer(text):
-        if word.start() in dated or not _is_name(text, word):
+    for word, _ in names_of(text):
+        if word.start() in dated:
             continue
         if begin < 0 or text[end : word.start()].strip(" ") or word.start() == end:
             begin = word.start()
@@ -86,14 +87,22 @@ def mentioned_entities(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found[place] for place in sorted(found)))
 
 
-def _is_name(text: str, word: re.Match[str]) -> bool:
+def names_of(text: str) -> Iterator[tuple[re.Match[str], bool]]:
+    """The words of `text` that are written as names, each with whether it begins a sentence."""
+    for word in _WORD.finditer(text):
+        begins = bool(_SENTENCE_START.search(text, max(0, word.start() - 20), word.start()))
+        if _is_name(text, word, begins):
+            yield word, begins
+
+
+def _is_name(text: str, word: re.Match[str], begins: bool) -> bool:
     said = word.group(0)
     if not said[0].isupper():
         return any(letter.isupper() for letter in said[1:])
     plain = _CONTRACTION.sub("", said).lower()
     if plain in w.PRONOUNS or (plain != said.lower() and plain in _OPENERS):
         return False
-    if not _SENTENCE_START.search(text, max(0, word.start() - 20), word.start()) or said[1:] != said[1:].lower():
+    if not begins or said[1:] != said[1:].lower():
         return True
     following = _WORD.match(text, word.end() + 1)
     if plain in _OPENERS or plain in VERB_FORMS or plain.endswith(("ing", "ly")):

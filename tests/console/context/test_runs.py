@@ -381,7 +381,8 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     used = memories[0]
     for part in (f'class="mark-number" href="{used["url"]}"', 'id="use-1"', 'class="answer-mark"'):
         assert part in shown
-    assert [piece.text for piece in page.context["answer"] if piece.rests_on_nothing] == [".\n\nBread needs time."]
+    assert [piece.text for piece in page.context["answer"] if piece.ends_free] == [" needs time."]
+    assert shown.count(">no memory<") == 1
     assert "&lt;b&gt;Sorry" in shown
     assert [one["number"] for one in memories] == [1, None]
     assert "aria-sort" not in shown, "numbered memories are in the order of the answer"
@@ -409,6 +410,18 @@ def test_value_beside_the_marked_words_of_a_memory_is_marked_too(ada, actor, ali
     context_respond(run=run, response="The replica disk reached 91 %; then the replica lagged.", by=actor)
     pieces = browser(alice).get(run.get_absolute_url()).context["answer"]
     assert any("91 %" in piece.text for piece in pieces if piece.numbers)
+
+
+def test_run_says_which_names_and_numbers_of_its_answer_are_not_in_the_prompt(ada, actor, alice, ledger, system):
+    make_fact(ada, "The ledger export failed because the replica disk was 91 % full.", system)
+    run, client = make_run(ada, actor), browser(alice)
+    context_respond(run=run, response="The ledger export failed: the replica disk was 91% full.", by=actor)
+    assert "Every name and number of it is in the prompt." in text(client.get(run.get_absolute_url()))
+    answer = "The replica disk was 91 % full of 250 GB. Ask Dave on Tuesday."
+    ContextRun.objects.filter(pk=run.pk).update(response=answer)
+    shown = text(client.get(run.get_absolute_url()))
+    assert "Not in the prompt: 250 GB, Dave, Tuesday." in shown
+    assert shown.count("answer-absent") == 4, "three words and the legend"
 
 
 def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger):

@@ -25,6 +25,7 @@ from context.engine.analysis.frames import FRAMES
 from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.expectations.policy import ADD
+from context.feedback.absent_words import Spans, absent_words
 from context.feedback.content_words import content_words
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
@@ -115,25 +116,19 @@ JOINED_CHARACTERS = 12
 
 
 WORDS_THAT_SAY_SOMETHING = 3
-"""Words of content; fewer of them beside a mark are the rest of its sentence."""
+"""Words of content; a sentence of fewer needs no memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
-    """A stretch of the answer. `numbers` are of the memories it refers to, `begins` of those whose mark begins here."""
+    """A stretch of the answer. `numbers` are of the memories it refers to, `begins` of those whose mark begins here;
+    `absent`: a name or number that the prompt does not have; `ends_free`: the end of a sentence of no memory."""
 
     text: str
     numbers: tuple[int, ...] = ()
     begins: tuple[int, ...] = ()
-
-    @property
-    def rests_on_nothing(self) -> bool:
-        """Whether it says something that no memory of the prompt says."""
-        return not self.numbers and len(content_words(self.text)) >= WORDS_THAT_SAY_SOMETHING
-
-
-Spans = list[tuple[int, int]]
-"""Stretches of an answer, in order: the characters where each begins and ends."""
+    absent: bool = False
+    ends_free: bool = False
 
 
 def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Spans]:
@@ -166,19 +161,55 @@ def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
 
 
-def answer_pieces(answer: str, marks: Iterable[Spans]) -> list[AnswerPiece]:
+_SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
+ABSENT_TOLD = 8
+"""Names and numbers that are told as not in the prompt; all are marked."""
+ABSENT = 0
+"""Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
+
+
+def answer_absences(run: ContextRun, uses: Iterable[MemoryUsage]) -> tuple[int, Spans]:
+    """How many names and numbers of the answer were compared with the prompt, the question, the conversation and what
+    was looked up, and where those are that none of them has. `uses` are of the memories that it refers to."""
+    texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
+    said = [message["content"] for message in run.request.get("conversation") or ()]
+    given = "\n".join([run.system_prompt, run.input, *said, *texts.values()])
+    return absent_words(run.response, given, [texts.get((use.item_type, use.item_id), "") for use in uses])
+
+
+def answer_check(run: ContextRun, compared: int, absent: Spans) -> dict[str, str | bool]:
+    """What the page says of the names and numbers of an answer, of which some may be `absent`."""
+    words = list(dict.fromkeys(run.response[start:end].strip("`") for start, end in absent))
+    more = f" and {len(words) - ABSENT_TOLD:,} more" if len(words) > ABSENT_TOLD else ""
+    told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}."
+    told = told if words else "Every name and number of it is in the prompt."
+    look = f"answer-check outcome-{'error' if words else 'passed'}"
+    return {"told": told if compared or words else "", "absent": bool(words), "look": look}
+
+
+def answer_pieces(answer: str, marks: Iterable[Spans], absent: Sequence[tuple[int, int]] = ()) -> list[AnswerPiece]:
     """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on."""
     begins: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, set[int]] = defaultdict(set)
-    for number, spans in enumerate(marks, 1):
+    covered = bytearray(len(answer))
+    for number, spans in enumerate([absent, *marks]):
         for start, end in spans:
             begins[start].add(number)
             ends[end].add(number)
+            if number:
+                covered[start:end] = b"1" * (end - start)
+    free = {
+        one.end()
+        for one in _SENTENCE.finditer(answer)
+        if not any(covered[slice(*one.span())]) and len(content_words(one[0])) >= WORDS_THAT_SAY_SOMETHING
+    }
+    free = free if any(covered) else set()
     open_marks: set[int] = set()
     pieces: list[AnswerPiece] = []
-    for start, end in pairwise(sorted({0, len(answer), *begins, *ends})):
+    for start, end in pairwise(sorted({0, len(answer), *begins, *ends, *free})):
         open_marks = (open_marks - ends[start]) | begins[start]
-        pieces.append(AnswerPiece(answer[start:end], tuple(sorted(open_marks)), tuple(sorted(begins[start]))))
+        numbers, new = (tuple(sorted(some - {ABSENT})) for some in (open_marks, begins[start]))
+        pieces.append(AnswerPiece(answer[start:end], numbers, new, ABSENT in open_marks, end in free))
     return pieces
 
 
@@ -192,7 +223,7 @@ def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list
     lines: list[list[AnswerPiece]] = [[]]
     for piece in pieces:
         first, *more = piece.text.split("\n")
-        lines[-1].append(replace(piece, text=first))
+        lines[-1].append(replace(piece, text=first, ends_free=piece.ends_free and not more))
         lines += [[replace(piece, text=text, begins=())] for text in more]
     for line in filter(None, lines):
         if found := _LINE.match(line[0].text):
@@ -408,7 +439,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     what_became(memories, run, by)
     order = request.GET.get("order", "")
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
-    answer = answer_pieces(run.response, [marks[use.pk] for use in uses if use.referenced]) if run.response else []
+    used = [use for use in uses if use.referenced]
+    compared, absent = answer_absences(run, used) if run.response else (0, [])
+    answer = answer_pieces(run.response, [marks[use.pk] for use in used], absent) if run.response else []
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -438,9 +471,10 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer,
             "lines": answer_lines(answer),
+            "check": answer_check(run, compared, absent),
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
-                "groups": memory_groups(memories, order, f"The answer refers to {sum(use.referenced for use in uses)}"),
+                "groups": memory_groups(memories, order, f"The answer refers to {len(used)}"),
                 "recalls": [_row(agent.slug, recall) for recall in run.recalls.all()],
                 "run": run,
                 "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),

@@ -1,0 +1,186 @@
+"""The names and numbers of an answer that stand nowhere in what the agent was given.
+
+Only what is certain counts: what another form, unit or sum of the given text explains is no absence.
+"""
+
+import re
+from calendar import day_name
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
+from itertools import combinations, islice, pairwise
+
+from context.engine.analysis.intent import names_of
+from context.feedback.content_words import STOP_WORDS, content_words
+from context.feedback.reference_features import day_of
+from memory.comparison import lexicon as w
+from memory.comparison.tokenizer import CLOCK, DATES, VERB_FORMS, Token, tokens_of
+
+Spans = list[tuple[int, int]]
+"""Stretches of an answer, in order: the characters where each begins and ends."""
+_UNIT = rf"(?:%|[$€£]|(?:{'|'.join(sorted(filter(str.isalpha, w.UNITS), key=len, reverse=True))})\b)"
+_NUMBERS = (
+    re.compile(rf"(?<![\w.,:/$€£-])[$€£]?\d+(?:,\d{{3}})*(?:\.\d+)?(?:\s?{_UNIT})?(?!\w|[.:/,-]\d)", re.IGNORECASE),
+    re.compile(rf"\b(?:one(?=\s{_UNIT})|{'|'.join(w.NUMBER_WORDS.keys() - {'one'})})\b(?!-)(?:\s{_UNIT})?", re.I),
+)
+_QUOTED = re.compile(r"“([^“”\n]+)”|(?<!\w)\"([^\"\n]+)\"(?!\w)")
+_CODE = re.compile(r"`([^`\n]+)`")
+_IDENTIFIER = re.compile(
+    r"https?://[^\s)>\]]*[\w/]|(?<![\w./@-])(?=[\w-]*(?:[\d_]|[.@]\w{2}))[A-Za-z]\w+(?:[./:@-]\w+)*"
+)
+# Headings, also of tables, labels, the numbers of list items and of notes, and ratios.
+_NO_CLAIM = re.compile(
+    r"^[ \t]*(?:#.*$|[^\w\n]{0,12}(?:\d{1,3}[.)]\s)?(?:[^\W_][\w-]{0,30} ){0,2}[^\W_][\w-]{0,30}:(?=[\s*]|$)"
+    r"|\d{1,3}[.)]\s|\|.*\n(?=\|[-:| ]+$))|\[\d+\]|\b\w+ times (?=as |more |less |the |\w+er )",
+    re.MULTILINE,
+)
+_PART = re.compile(r"[^\W_]+").findall
+_LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])\s", re.MULTILINE)
+_NUMBERED = re.compile(rf"\d|\b(?:{'|'.join([*w.NUMBER_WORDS, 'noon', 'midnight'])})\b", re.IGNORECASE)
+_COMMON = w.words("ok fyi tl dr asap eta tbd todo ps nb utc gmt am pm")
+_VERB = re.compile(r"\s+([a-z]+?)(?:n['’]t)?\b")
+_NO_NAME = re.compile(r"(?:ion|ment|ness|ity|cy|[ae]nce|ing|thing)$")
+_SIZES = {
+    unit: (kind, float(size))
+    for kind in ("ms=.001 sec=1 min=60 hour=3600 day=86400 week=604800", "kb=1 mb=1000 gb=1000000 tb=1000000000")
+    for unit, size in w.mapping(kind).items()
+}
+# Share of an answer's words that are English stop words, below which its capitals are no sign of names.
+LEAST_ENGLISH = 0.15
+# Numbers of an answer whose sums are known too, each with each.
+MAX_ADDED = 60
+
+
+class _Given:
+    """What the agent was given, in the form that is compared."""
+
+    def __init__(self, text: str, cited: Collection[str]) -> None:
+        numbered = _LIST_ITEM.sub("", "\n".join(line for line in text.splitlines() if _NUMBERED.search(line)))
+        tokens = tokens_of(re.sub(r"(?<=\d)[–—→/](?=\d)", " ", numbered))
+        self.flat = _flat(text)
+        self.words = {word.text for word in content_words(text)}
+        self.moments = [token.text.partition(":")[::2] for token in tokens if token.text[:2] in ("d:", "t:")]
+        self.units: dict[str, set[str]] = defaultdict(set)
+        for value, unit in _values(tokens):
+            self.units[value].add(unit)
+        for pattern in (*DATES, CLOCK):
+            numbered = pattern.sub(" ", numbered)
+        for digits in re.findall(r"\d+(?:\.\d+)?", numbered.replace(",", "")):
+            self.units[_plain(digits)] |= set() if self.units[_plain(digits)] else {""}
+        dates = re.findall(r"\b\d{4}-\d\d-\d\d\b", " ".join(cited))
+        self.words |= {day_name[day.weekday()].lower() for day in map(day_of, dates) if day}
+        self.sums: set[str] = set()
+
+    def add_sums(self, text: str) -> None:
+        """Know the sums and differences of the numbers of `text` that are known."""
+        values = dict.fromkeys(value for value in _values(tokens_of(text)) if self._has(*value))
+        self.sums = {
+            _plain(abs(float(one) + sign * float(other)))
+            for (one, unit), (other, other_unit) in combinations(islice(values, MAX_ADDED), 2)
+            for sign in (1, -1)
+            if unit == other_unit
+        }
+
+    def has_words(self, text: str) -> bool:
+        """Whether it has each word of `text`, in any form."""
+        return _flat(text) in self.flat or all(
+            word.text in self.words or w.SYNONYMS.get(text[word.start : word.end].lower()) in self.words
+            for word in content_words(text)
+        )
+
+    def has_values(self, text: str) -> bool:
+        """Whether it has the number, date or time that `text` is."""
+        tokens = tokens_of(text)
+        return all(self._has(*value) for value in _values(tokens)) and all(
+            any(kind == known_kind and _agree(moment, known) for known_kind, known in self.moments)
+            for kind, moment in (token.text.partition(":")[::2] for token in tokens if token.text[:2] in ("d:", "t:"))
+        )
+
+    def _has(self, value: str, unit: str) -> bool:
+        held = self.units.get(value) or set()
+        if unit in held or "" in held or (held and not unit) or value in self.sums:
+            return True
+        if not unit:
+            return any(moment.lstrip("?").startswith((f"{value:0>2}:", f"{value}-")) for _, moment in self.moments)
+        kind, size = _SIZES.get(unit, ("", 0.0))
+        others = ((number, *_SIZES.get(known, ("-", 0.0))) for number, units in self.units.items() for known in units)
+        return any(other == kind and _plain(float(number) * per) == _plain(float(value) * size)
+                   for number, other, per in others)  # fmt: skip
+
+
+def absent_words(answer: str, given: str, cited: Collection[str] = ()) -> tuple[int, Spans]:
+    """How many names and numbers of `answer` were compared with all that the agent was `given`, 0 if another word may
+    be a name, and where those stand that are absent there. Known are also sums of known numbers of the answer, and
+    weekdays of the dates of the memories that it refers to (`cited`)."""
+    known = _Given(given, cited)
+    known.add_sums(answer)
+    taken, compared, unsure, absent = bytearray(len(answer)), 0, False, []
+    for found in _NO_CLAIM.finditer(answer):
+        taken[slice(*found.span())] = b"1" * len(found[0])
+    for start, end, is_known in _claims(answer, known):
+        if not any(taken[start:end]):
+            taken[start:end] = b"1" * (end - start)
+            unsure = unsure or is_known is None
+            compared += 1
+            absent += [(start, end)] if is_known is False else []
+    return 0 if unsure else compared, sorted(absent)
+
+
+def _claims(answer: str, known: _Given) -> Iterator[tuple[int, int, bool | None]]:
+    """Each name, number and quote of the answer, and whether it is known; of two in one place the first counts. None:
+    the first word of a sentence, unknown, which may be a name."""
+    items, has_values = str(len(_LIST_ITEM.findall(answer))), cache(known.has_values)
+    checks: list[tuple[Iterable[re.Pattern[str]], Callable[[str], bool]]] = [
+        ([_QUOTED], lambda text: _flat(text) in known.flat),
+        ([_CODE], known.has_words),
+        ([*DATES, CLOCK], has_values),
+        ([_IDENTIFIER], lambda text: _flat(text) in known.flat),
+        (_NUMBERS, lambda text: w.NUMBER_WORDS.get(text.lower(), text) == items or has_values(text)),
+    ]
+    for patterns, has in checks:
+        for found in (found for pattern in patterns for found in pattern.finditer(answer)):
+            text = found[0].rstrip(" .,")
+            yield found.start(), found.start() + len(text), has(text)
+    said = re.findall(r"[^\W\d_]+", answer.casefold())
+    if sum(word in STOP_WORDS for word in said) < LEAST_ENGLISH * len(said):
+        return
+    for word, begins in names_of(answer):
+        begins = begins or answer.startswith(">", word.start() - 1)
+        is_known = word[0].lower() in _COMMON or known.has_words(word[0])
+        yield *word.span(), is_known if is_known or not begins or _surely_named(answer, word) else None
+
+
+def _surely_named(answer: str, word: re.Match[str]) -> bool:
+    """Whether the first word of a sentence is a name by what follows it."""
+    said = word[0]
+    if said in day_name or said[1:] != said[1:].lower():
+        return True
+    after = _VERB.match(answer, word.end())
+    form = VERB_FORMS.get(after[1], after[1]) if after else ""
+    is_subject = "'s" in said.replace("’", "'") or form in ("be", "be+ed", "will") or form.endswith("+s")
+    return is_subject and not _NO_NAME.search(said)
+
+
+def _flat(text: str) -> str:
+    return f" {' '.join(_PART(text.casefold()))} "
+
+
+def _plain(number: str | float) -> str:
+    return f"{float(number):.10g}"
+
+
+def _values(tokens: Iterable[Token]) -> list[tuple[str, str]]:
+    """The numbers of the tokens, each with its unit."""
+    return [
+        (_plain(digits), after.text if after.number and not after.text[-1:].isdigit() else "")
+        for one, after in pairwise([*tokens, Token("", "")])
+        if one.number and (digits := one.text.lstrip("~<>=≈≥≤+-").replace(",", ".")).replace(".", "", 1).isdecimal()
+    ]
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two dates or times may be the same, as far as both are told."""
+    if ":" in one:
+        hours = [int(moment.lstrip("?")[:2].rstrip(":")) for moment in (one, other)]
+        return one[-2:] == other[-2:] and (hours[0] - hours[1]) % (12 if "?" in one + other else 24) == 0
+    return one[-5:] == other[-5:] and (one[0] == "?" or other[0] == "?" or one == other)

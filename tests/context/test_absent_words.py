@@ -1,0 +1,60 @@
+"""Which names and numbers of an answer stand nowhere in what the agent was given."""
+
+import pytest
+
+from context.feedback.absent_words import absent_words
+
+GIVEN = """## Values
+2. A true picture.
+- [2026-10-14] At 02:10 UTC checkout's p99 rose to 1.9 s; Bob set the carts in Redis from 24 hours to 30 days.
+- [2026-11-28] order_events holds 410 GB on orders-1; extend it by 100 GB. The queue moves to PostgreSQL.
+"""
+CITED = ["[2026-11-28] order_events holds 410 GB on orders-1; extend it by 100 GB."]
+
+
+def absent(answer: str) -> list[str]:
+    return [answer[start:end] for start, end in absent_words(answer, GIVEN, CITED)[1]]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The table order_events holds 410GB. I'd ask Bob about orders-1.",
+        "On October 14 at 2:10 a.m. the p99 was 1,900 ms, for more than one day.",
+        "Carts lived for one day, then thirty days; that's twice as long as... no, 30 times as long.",
+        "With 410 GB and 100 GB more it is 510 GB since Saturday.",
+        "## Root Cause\n\n**Next Steps:**\n1. Extend by 100 GB.\n2. Ask Bob.\n3. Wait.\n\nThree steps in Postgres.",
+        "| Date | Cause |\n|---|---|\n| 14 October | Redis |",
+        'Bob moved it: "the carts in Redis" were set `from 24 hours`.',
+        "Die Warteschlange steht still, sagt der Wachhund.",
+    ],
+)
+def test_what_stands_in_the_prompt_in_another_form_is_not_absent(answer: str) -> None:
+    assert absent(answer) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("Extend it by 250 GB on Tuesday.", ["250 GB", "Tuesday"]),
+        ("Monday is free. Carol isn't.", ["Monday", "Carol"]),
+        ("It was 410 MB and 2 days, said Dave's team.", ["410 MB", "2 days", "Dave's"]),
+        ("Promote orders-2 at 02:40, not on 15 October.", ["orders-2", "02:40", "15 October"]),
+        ('He said "drop the carts", so run `redis-cli flushall`.', ['"drop the carts"', "`redis-cli flushall`"]),
+        (
+            "See https://wiki.example.com/carts, v2.14.1 and Grafana.",
+            ["https://wiki.example.com/carts", "v2.14.1", "Grafana"],
+        ),
+    ],
+)
+def test_names_and_numbers_of_nowhere_are_absent(answer: str, words: list[str]) -> None:
+    assert absent(answer) == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Ask Dave about 250 GB on Tuesday. ", "\n", "“", "a", "7 ", "1,000", "- ", "Ab ", "`", "| |\n", "2026-99-99 "],
+)
+def test_odd_answers_are_compared_in_linear_time(text: str) -> None:
+    checked, spans = absent_words(text * (100_000 // len(text)), GIVEN, [text])
+    assert checked >= len(spans)
