@@ -351,8 +351,8 @@ def test_inspector_choices_during_a_request_are_both_kept(considered: Locator) -
     with asking(page):
         considered.get_by_role("button", name="Not important enough").click()
     page.unroute_all(behavior="ignoreErrors")
-    considered.get_by_role("button", name="Score").click()
-    page.wait_for_url("**sort=score*")
+    considered.get_by_role("button", name="Relevance").click()
+    page.wait_for_url("**sort=relevance*")
     assert "verdict=low_importance" in page.url
     assert held
     expect(considered.locator("tbody tr:not(.group)")).to_have_count(1)
@@ -399,7 +399,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
 
 def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: Locator) -> None:
     page = considered.page
-    for name, shown in (("Not important enough", "verdict=low_importance"), ("Score", "sort=score")):
+    for name, shown in (("Not important enough", "verdict=low_importance"), ("Relevance", "sort=relevance")):
         button = considered.get_by_role("button", name=name)
         button.focus()
         press_key(page, "Enter")

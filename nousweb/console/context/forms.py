@@ -77,12 +77,18 @@ class SettingsField(forms.JSONField):
         return super().prepare_value(value) if value else ""
 
 
-class InspectorForm(forms.Form):
+class OrderForm(forms.Form):
+    """The order of the memories that were considered."""
+
+    sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
+
+
+class InspectorForm(OrderForm):
     """One question to the engine, as a person asks it."""
 
     input = forms.CharField(
         max_length=MAX_INPUT_CHARACTERS,
-        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "A message to the agent"}),
+        widget=forms.Textarea(attrs={"rows": 1, "placeholder": "A message to the agent"}),
         label="Input",
     )
     conversation = forms.CharField(
@@ -93,9 +99,8 @@ class InspectorForm(forms.Form):
     )
     frame = forms.ChoiceField(
         required=False,
-        label="Frame",
-        help_text="The kind of question.",
-        choices=[("", "Recognised"), *((key, frame.label) for key, frame in FRAMES.items())],
+        label="Kind of question (frame)",
+        choices=[("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())],
     )
     profile = forms.ChoiceField(required=False, label="Profile")
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
@@ -114,8 +119,7 @@ class InspectorForm(forms.Form):
         min_value=1,
         max_value=MAX_TOTAL,
         label="Total budget",
-        help_text="In tokens.",
-        widget=forms.NumberInput(attrs={"placeholder": "automatic", "step": 1}),
+        widget=forms.NumberInput(attrs={"placeholder": "automatic", "title": "In tokens", "step": 1}),
     )
     fill = forms.BooleanField(
         required=False, label="Fill the budget", help_text="Adds less relevant memories while there is room."
@@ -138,7 +142,6 @@ class InspectorForm(forms.Form):
     persona = forms.ChoiceField(
         required=False,
         label="Persona",
-        help_text="Whose memory.",
         choices=Persona.choices,
         widget=forms.Select(attrs={"title": "The actor answers people; the subconscious keeps memories of its own"}),
     )
@@ -147,7 +150,6 @@ class InspectorForm(forms.Form):
         label="Show",
         choices=[("", "As usual"), *VERDICT_FILTERS.items()],
     )
-    sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
 
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -51,10 +51,22 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "expired": ("expired", "Their time is over."),
     "not_yet_valid": ("not yet valid", "Their time had not come."),
     "other_project": ("of another project", "They belong to another project than the question."),
-    "below_threshold": ("not relevant enough", "Their relevance to the question is below the minimum."),
+    "below_threshold": (
+        "not relevant enough",
+        "Their relevance is below their threshold; if you pin one on its page, it counts no more.",
+    ),
 }
 """Word, and the reason of all that have it, by verdict, in the order of the page."""
 
+HELPS: Mapping[str, tuple[str, str]] = {
+    "below_threshold": ("Lower a threshold", "settings"),
+    "over_budget": ("Raise a budget", "settings"),
+    "low_importance": ("See the profile", "profile"),
+    "excluded_kind": ("See the profile", "profile"),
+    "low_trust": ("See the profile", "profile"),
+    "contested": ("See the profile", "profile"),
+}
+"""What would include all that were left out for one reason: the words and the page of a link, by verdict."""
 SCOPES = ("task", "project", "global")
 """In the order of the page; JSON of the log does not keep one."""
 STAGES: Mapping[str, str] = {

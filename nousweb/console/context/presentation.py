@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import Q
@@ -22,6 +24,7 @@ from context.engine.context_record import REQUEST, ContextRecord
 from context.engine.section_budgets import MEMORY_SECTIONS
 from context.models import ASSEMBLE, ContextRun
 from context.selectors import PromptPrefix
+from context.services.agent_settings import CHANGE
 from context.what_if.identity_delivery import identity_section_label
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -30,6 +33,7 @@ from memory.models import MemoryReview
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import PROMPT_SECTIONS, kind_title, stacked_bar, uuid_of
 from nousweb.console.context.labels import (
+    HELPS,
     SCOPES,
     VERDICTS,
     frame_words,
@@ -101,7 +105,9 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
         return words
     changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)
     cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "")
-    return format_html("{}, up to {}{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
+    return format_html(
+        "{}, so cacheable; then {} differs{}", words, prefix.ended_by.label, f" ({cause})" if cause else ""
+    )
 
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -145,17 +151,19 @@ SECTION_HINTS = {
     "short_term": "Summaries of the latest sessions like this one",
 }
 """What a section contains whose name does not say it."""
-NAMED = 7
+NAMED = 6
 """Sections of a prompt that have a place of their own in its bar, beside those of which something was left out."""
-SEARCHED_SECTIONS = frozenset(section.key for section in MEMORY_SECTIONS.values())
+ALWAYS_NAMED = {"identity", *(section.key for section in MEMORY_SECTIONS.values())}
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
 }
 """The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
-LEFT_OUT_SHOWN = 6
 """What the candidates are filtered by beside a verdict."""
+LEFT_OUT_SHOWN = 4
+"""Memories of each reason, the nearest to the prompt, that stand beside those in it."""
+_SUMMARY_LABEL = re.compile(r"Input: (?:[^\W\d][\w .-]{0,40}: )?")
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (word, _) in VERDICTS.items()}}
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
 
@@ -200,21 +208,15 @@ class PromptView:
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
-        """The sections as the bar shows them: those that were searched, whose colours the memories have, and the
-        largest; two or more others with nothing left out are one."""
-        by_size = sorted(self.told[:-1], key=lambda row: (row["key"] not in SEARCHED_SECTIONS, -row["tokens"]))
-        small = [row for row in by_size[NAMED:] if not row["left_out"]]
-        if len(small) < 2:
-            return self.told
-        named = ", ".join(f"{row['label']} {row['tokens']}" for row in small)
-        other = {
-            "label": "Other",
-            "named": named,
-            "tokens": sum(row["tokens"] for row in small),
-            "css_class": "seg-rest",
-        }
-        *kept, rest = [row for row in self.told if row not in small]
-        return [*kept, other, rest]
+        """The sections as the bar shows them: those that were searched, whose colours the memories have, the identity,
+        those of which something was left out, and the largest; all others are one, with the headings."""
+        *sections, rest = self.told
+        by_size = sorted(sections, key=lambda row: (row["key"] not in ALWAYS_NAMED, -row["tokens"]))
+        other = [*(row for row in by_size[NAMED:] if not row["left_out"]), rest]
+        named = ", ".join(f"{row['label']} {row['tokens']:,}" for row in other)
+        tokens = sum(row["tokens"] for row in other)
+        shown = [row for row in sections if row not in other]
+        return [*shown, {**rest, "label": "Other", "hint": named, "named": named, "tokens": tokens}]
 
     @cached_property
     def told(self) -> list[dict[str, Any]]:
@@ -299,14 +301,13 @@ class PromptView:
         the agent; its section (label); if it was searched (else `always`) why it came, with a `note` where
         that is not its relevance alone, and its relevance, 0 to 1, also in a sentence (`why`)."""
         searched = {(one["type"], one["id"]): one for one in self.record.candidates}
-        time = (self.record.decisions.get("intent") or {}).get("time") or {}
         found = [
             {
                 **piece,
                 **line_parts(piece["text"]),
                 "origin": "" if piece["origin"] == MEMORY else piece["origin"],
                 **{name: row[name] for name in ("label", "hint", "css_class")},
-                **_cause(searched.get((piece["type"], piece["id"])), time),
+                **_cause(searched.get((piece["type"], piece["id"])), self.time),
             }
             for row in self.rows
             for piece in row["pieces"]
@@ -314,6 +315,11 @@ class PromptView:
         ]
         placed = [{**one, "place": place, "day": one.get("day") or one["when"]} for place, one in enumerate(found)]
         return sorted(placed, key=lambda one: (one["always"], -(one["relevance"] or 0)))
+
+    @property
+    def time(self) -> Mapping[str, str]:
+        """The time that the question asks about, if any."""
+        return (self.record.decisions.get("intent") or {}).get("time") or {}
 
     @cached_property
     def other_parts(self) -> list[dict[str, Any]]:
@@ -359,14 +365,10 @@ class PromptView:
         return sum(candidate["verdict"] != "included" for candidate in self.record.candidates)
 
     @property
-    def left_words(self) -> str:
-        """Why how many of them are not, in a few words."""
-        return ", ".join(f"{one['count']:,} {one['word']}" for one in self.verdicts if one["code"] != "included")
-
-    @property
     def nearest(self) -> list[dict[str, Any]]:
-        """The considered memories that are not in the prompt, the nearest to it first."""
-        return self.table(sort="score", verdict=LEFT_OUT)[:LEFT_OUT_SHOWN]
+        """The considered memories that are not in the prompt, of each reason the nearest to it."""
+        groups = groupby(self.table(verdict=LEFT_OUT), key=itemgetter("verdict"))
+        return [one for _, group in groups for one in islice(group, LEFT_OUT_SHOWN)]
 
     @property
     def not_sent(self) -> list[dict[str, Any]]:
@@ -430,11 +432,13 @@ class PromptView:
             "stages": list(stage_words(self.record.timings)),
         }
 
-    def table(self, *, sort: str = "verdict", verdict: str = ALL, words: str = "") -> list[dict[str, Any]]:
+    def table(
+        self, by: Principal | None = None, *, sort: str = "verdict", verdict: str = ALL, words: str = ""
+    ) -> list[dict[str, Any]]:
         """The candidates in the requested order, those that `verdict` of VERDICT_FILTERS names, and with all `words` in
         their text, type, label or reason.
 
-        The default order has those of one verdict together, the included ones first, then the highest score.
+        The default order has those of one verdict together, the included ones first, then the nearest to its threshold.
         """
         asked = words.casefold().split()
         found = [
@@ -443,19 +447,27 @@ class PromptView:
             if (verdict in (ALL, candidate["verdict"]) or (verdict == LEFT_OUT and candidate["verdict"] != "included"))
             and all(word in _searched(candidate) for word in asked)
         ]
-        key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
-        found.sort(
-            key=lambda one: (one.get(key) is not None, one.get(key) or 0 if key != "happened_at" else one[key]),
-            reverse=True,
-        )
-        if sort not in SORTS or sort == "verdict":
-            places = list(VERDICTS)
-            found.sort(key=lambda one: places.index(one["verdict"]) if one["verdict"] in places else len(places))
+        key = {"recent": "happened_at"}.get(sort, sort)
+        if sort in SORTS and sort != "verdict":
+            found.sort(key=lambda one: (one.get(key) is not None, one.get(key) or 0), reverse=True)
+        else:
+            places = {code: place for place, code in enumerate(VERDICTS)}
+            found.sort(key=lambda one: (places.get(one["verdict"], len(places)), -_nearness(one)))
+        counts, time = {one["code"]: one["count"] for one in self.verdicts}, self.time
+        pages = {"profile": reverse("context_profile", args=[self.record.profile_id or "-"])}
+        if by and by.may(CHANGE):
+            pages["settings"] = f"{reverse('agent_context_settings', args=[self.slug])}#budgets-title"
+        helps = {code: (label, pages[page]) for code, (label, page) in HELPS.items() if page in pages}
         return [
             {
                 **one,
                 "word": VERDICTS.get(one["verdict"], (one["verdict"], ""))[0],
                 "why": VERDICTS.get(one["verdict"], ("", ""))[1],
+                "count": counts[one["verdict"]],
+                "help": helps.get(one["verdict"], ("", "")),
+                "title": _SUMMARY_LABEL.sub("", one["text"], count=1).strip().partition("\n")[0],
+                "reached": _by_time(one, time) or f"{one.get('relevance') or 0:.2f}",
+                "least": f"of {one['threshold']:.2f}" if one["verdict"] == "below_threshold" else "",
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
                 "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
@@ -524,11 +536,22 @@ def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
     known = [(name, candidate.get(key)) for name, key in (("meaning", "cosine"), ("words", "lexical"))]
     parts = " · ".join(f"{name} {share:.2f}" for name, share in known if share is not None)
-    if time and relevance and _happened_within(candidate, time):
-        # The search puts these first, whatever their words.
-        parts = f"from “{time.get('text')}”"
+    if by_time := _by_time(candidate, time):
+        parts, why = f"“{time.get('text')}”", "The question asks about this day: what happened then comes first."
     shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
-    return {**shown, "when": str(candidate.get("happened_at") or "")[:10]}
+    return {**shown, "by_time": by_time, "when": str(candidate.get("happened_at") or "")[:10]}
+
+
+def _nearness(candidate: Mapping[str, Any]) -> float:
+    """The part of its threshold that the relevance of a candidate reaches."""
+    return (candidate.get("relevance") or 0.0) / (candidate.get("threshold") or 1.0)
+
+
+def _by_time(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
+    """The day of a memory that was found because the question asks about its time, whatever its words."""
+    found = time and candidate.get("relevance") and candidate["verdict"] != "below_threshold"
+    found = found and _happened_within(candidate, time)
+    return str(candidate["happened_at"])[:10] if found else ""
 
 
 def _happened_within(candidate: Mapping[str, Any], time: Mapping[str, str]) -> bool:

@@ -41,18 +41,21 @@ def text(answer):
     return markup(answer)
 
 
-def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
+def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie):
     for tab in ("", "memories", "prompt"):
         page = text(browser(alice).get(URL, {"input": EXPORT, "tab": tab}))
         assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
         assert "replica lagged" in page
         left = page.partition('id="left-title"')[2]
-        assert ("1 not relevant enough" in left and "Bananas" in left and "below the threshold" in left) == (
+        assert ("1 not relevant enough" in left and "Bananas" in left and "below the threshold of" in left) == (
             tab != "prompt"
         ), "what was left out, and why, stands beside what is in the prompt"
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert "What would include it:" in page
-    assert "Their relevance to the question is below the minimum." in page
+    assert "Their relevance is below their threshold; if you pin one on its page, it counts no more." in page
+    assert "Lower a threshold" not in page, "alice may not"
+    page = text(browser(charlie).get(URL, {"input": EXPORT, "tab": "left"}))
+    assert '/context/settings/#budgets-title">Lower a threshold</a>' in page
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "why"}))
     assert "Debugging, because of" in page
     assert "squire_default, version 1" in page
@@ -65,7 +68,7 @@ def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, ac
     make_events(ada, actor, "The ferry ran late.", loop_id="one", ts=clock.now() - timedelta(days=1))
     embed_pending_rows()
     shown = browser(alice).get(URL, {"input": "What happened yesterday?"}).context["shown"]
-    assert [one["parts"] for one in shown.memories if "ferry" in one["text"]] == ["from “yesterday”"]
+    assert [one["parts"] for one in shown.memories if one["by_time"]] == ["“yesterday”"]
 
 
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):

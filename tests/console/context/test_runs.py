@@ -176,12 +176,12 @@ def test_run_page_says_how_its_prompt_begins_like_the_one_before_and_what_ended_
     told = make_run(ada, actor, "hello")
     share = 100 * told.system_prompt.index("User Profile") // len(told.system_prompt)
     assert beginning(told).startswith(f"{share} % as in the ")
-    assert beginning(told).endswith("</a>, up to User Profile (fact learned)")
+    assert beginning(told).endswith("</a>, so cacheable; then User Profile differs (fact learned)")
     asked = make_run(ada, actor, "Why does it fail?", session="another")
     assert f"a={told.pk}&amp;b={asked.pk}" in beginning(asked), (
         "the first of a session begins like the agent's last one"
     )
-    assert beginning(asked).endswith("</a>, up to Current Frame (the request)")
+    assert beginning(asked).endswith("</a>, so cacheable; then Current Frame differs (the request)")
 
 
 def test_run_without_structure_still_has_a_page(ada, actor, alice):

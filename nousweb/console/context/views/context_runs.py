@@ -59,7 +59,7 @@ from nousweb.console.common import (
     request_page,
     uuid_of,
 )
-from nousweb.console.context.forms import profile_choices
+from nousweb.console.context.forms import OrderForm, profile_choices
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import (
     A_PAGE,
@@ -438,7 +438,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     memories = run_memories(run, shown, uses)
     what_became(memories, run, by)
     order = request.GET.get("order", "")
-    candidates = shown.table(sort=sort, verdict=verdict, words=words)
+    candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
     used = [use for use in uses if use.referenced]
     compared, absent = answer_absences(run, used) if run.response else (0, [])
     answer = answer_pieces(run.response, [marks[use.pk] for use in used], absent) if run.response else []
@@ -460,7 +460,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "tabs": shown.tabs(len(memories)),
                 "order": order,
                 "sort": sort,
-                "sorts": SORTS,
+                "sort_field": OrderForm({"sort": sort})["sort"],
                 "verdict": verdict,
                 "words": words,
                 "verdict_query": urlencode({"sort": sort} | ({"q": words} if words else {})),

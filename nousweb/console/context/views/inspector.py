@@ -100,7 +100,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         memories = context["shown"].memories
         context["table"]["tabs"] = context["shown"].tabs(len(memories))
         context["table"]["turn"] = {"groups": memory_groups(memories, context["table"]["order"])}
-        found = context["shown"].table(sort=context["table"]["sort"], verdict=context["table"]["verdict"])
+        found = context["shown"].table(by, sort=context["table"]["sort"], verdict=context["table"]["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_inspector_result.html", context | {"oob": True})
