@@ -126,13 +126,16 @@ def _digest(person: User, server: BaseEmailBackend, by: Principal) -> bool:
 def _digest_lines(person: User) -> list[str]:
     """The pending items of a person, one line per kind; [] if there are none."""
     reader = Principal.of_user(person)
-    waiting = 0
+    waiting = applied = 0
     if reader.may(VIEW_RIGHTS["changeproposal"]):
-        waiting += ChangeProposal.objects.visible_to(reader).waiting().count()
+        proposals = ChangeProposal.objects.visible_to(reader)
+        waiting += proposals.pending().count()
+        applied = proposals.filter(status=ChangeProposal.Status.APPLIED).count()
     if reader.may(VIEW_RIGHTS["memoryreview"]):
         waiting += visible_reviews(reader).pending().count()
     parts = (
         (waiting, "item is pending in the inbox", "items are pending in the inbox"),
+        (applied, "change was applied without asking", "changes were applied without asking"),
         (_rows(ItemAssignment.objects.all(), reader), "item is assigned to you", "items are assigned to you"),
         (
             _rows(SecondOpinion.objects.filter(answered_at=None), reader),

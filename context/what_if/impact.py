@@ -169,10 +169,21 @@ class Impact:
         return tuple(row for row in self.rows if row.changed)
 
     @property
+    def share(self) -> str:
+        """Which prompts change, in words."""
+        number, rows = len(self.changed), len(self.rows)
+        if number in (0, rows) and rows > 1:
+            return "every prompt" if number else "no prompt"
+        return "1 prompt" if number == 1 else f"{number} prompts"
+
+    @property
     def measure(self) -> str:
-        """What the rows are, in words."""
-        noun = "prompt" if len(self.rows) == 1 else "prompts"
-        return f"{noun} in {RECENT.days} days" if self.is_week else f"recent {noun}"
+        """Of what they are a share, in words."""
+        return f"of {len(self.rows)} in {RECENT.days} days" if self.is_week else f"of the last {len(self.rows)}"
+
+    @property
+    def verb(self) -> str:
+        return "change" if self.share.endswith("s") else "changes"
 
     @property
     def not_sent(self) -> tuple[ImpactRow, ...]:

@@ -112,6 +112,11 @@ class LearnOut(Schema):
     fact: FactOut
     review: UUID | None = Field(None, description="Its pending review, if there is one")
     superseded: list[UUID] = Field([], description="Facts that it superseded")
+    undecided: list[UUID] = Field(
+        [],
+        description="Known facts that it may repeat or contradict, about which nobody is asked, since the agent's "
+        "attention budget is used up. They stay beside it",
+    )
 
     @staticmethod
     def resolve_superseded(result: Any) -> list[UUID]:

@@ -258,7 +258,7 @@ def test_last_five_decisions_are_undone_one_by_one(
     expect(page.get_by_text("has been decided again since, by charlie")).to_be_visible()
     assert status(boundaries) == "rejected"
     page.get_by_text("Latest decisions").click()
-    expect(page.get_by_role("button", name="Undo: Both are true:")).to_be_visible()
+    expect(page.get_by_role("button", name="Undo: Kept both:")).to_be_visible()
     page.get_by_role("button", name="Undo: Rejected Character of Ada").click()
     expect(page.get_by_text("The decision on Character of Ada was undone")).to_be_visible()
     assert (status(values), status(made[2])) == ("rejected", "pending")

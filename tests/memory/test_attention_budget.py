@@ -54,6 +54,8 @@ def test_budget_of_a_small_agent_is_three_reviews(differ, api, actor_token):
     assert [told["action"] for told in asked] == ["queued"] * 3
     over = differ(3)
     assert (over["action"], over["review"], over["superseded"]) == ("stored", None, [])
+    ann = Fact.objects.get(content=f"Tim has a {THINGS[3]} called Ann.")
+    assert (asked[2]["undecided"], over["undecided"]) == ([], [str(ann.pk)]), "what it stays beside, unasked"
     assert over["fact"]["contradiction_of"] is None
     assert Fact.objects.active().count() == 8
     listed = api.as_token(actor_token).get("/reviews", {"status": "all"}).json()["items"]

@@ -128,7 +128,8 @@ def in_transaction() -> bool:
 class LearnResult:
     """The result of learning one fact. `action` is one of:
 
-    - "stored": `fact` is new.
+    - "stored": `fact` is new. `undecided` are the known facts that it may repeat or contradict, about which nobody is
+      asked, as with "queued" and "superseded".
     - "confirmed": `fact` is an old fact with the same statement.
     - "superseded": `fact` is new and replaced the facts in `superseded`.
     - "queued": `fact` is new and has pending `reviews`.
@@ -145,6 +146,7 @@ class LearnResult:
     fact: Fact
     superseded: tuple[Fact, ...] = ()
     reviews: tuple[MemoryReview, ...] = field(default=())
+    undecided: tuple[UUID, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -250,7 +252,9 @@ def fact_reconcile(
     )
     opened = (*pair_reviews_open(drafts, by=by), *attribute_questions_open(of_attributes, by=by))
     action = "queued" if opened else "superseded" if superseded else "stored"
-    return LearnResult(action, fact, tuple(superseded), opened)
+    beside = MemoryReview.objects.filter(agent=fact.agent_id, new=fact, status=MemoryReview.Status.UNDECIDED)
+    undecided = beside.order_by("created_at", "id").values_list("old", flat=True) if drafts or of_attributes else ()
+    return LearnResult(action, fact, tuple(superseded), opened, tuple(undecided))
 
 
 def _recorded_before(fact: Fact, matches: Sequence[FactMatch]) -> list[FactMatch]:

@@ -29,8 +29,8 @@ from nousweb.console.common.past import past_shown
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 from nousweb.lib.prepared_statements import CachedQuery
 
-INBOX, HELD_BACK, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = (
-    "the inbox", "reviews held back", "notifications shown", "tour shown", "tour left",
+INBOX, APPLIED, HELD_BACK, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = (
+    "the inbox", "changes applied", "reviews held back", "notifications shown", "tour shown", "tour left",
 )  # fmt: skip
 """The subjects of counts besides slugs of agents; the last two show whether a person is guided through the demo."""
 
@@ -163,6 +163,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         # The phone's menu hides the rail.
         "waiting": waiting[reverse("inbox")],
         "held": waiting.get(HELD_BACK),
+        "applied": waiting.get(APPLIED),
     }
 
 
@@ -196,8 +197,8 @@ class _Rights:
 
 
 def _waiting(by: Principal) -> dict[str, int]:
-    """The numbers of pending items that this person may see, by page, in one query, and of the reviews HELD_BACK.
-    Broken expectations count for the page of their agent, and all of them for Home, which lists them."""
+    """The numbers of pending items that this person may see, by page, of those APPLIED and of the reviews HELD_BACK, in
+    one query. Broken expectations count for the page of their agent, and all of them for Home, which lists them."""
     found = Counter({INBOX: 0, NOTIFIED: 0})
     rows: Iterable[tuple[str, int]]
     if by.agents is None:
@@ -209,7 +210,7 @@ def _waiting(by: Principal) -> dict[str, int]:
     for page, number in rows:
         found[page] += number
     inbox, notified = found.pop(INBOX), found.pop(NOTIFIED)
-    others = {page: found.pop(page) for page in (HELD_BACK, TOUR_SHOWN, TOUR_LEFT) if page in found}
+    others = {page: found.pop(page) for page in (APPLIED, HELD_BACK, TOUR_SHOWN, TOUR_LEFT) if page in found}
     of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in found.items()}
     pages = {reverse("inbox"): inbox, reverse("notifications"): notified, reverse("home"): sum(found.values())}
     return {**others, **of_agents, **pages}
@@ -217,9 +218,11 @@ def _waiting(by: Principal) -> dict[str, int]:
 
 def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
     inbox, held_back, notified = (Value(name, output_field=TextField()) for name in (INBOX, HELD_BACK, NOTIFIED))
+    applied = When(status=ChangeProposal.Status.APPLIED, then=Value(APPLIED))
+    proposed = Case(applied, default=inbox, output_field=TextField())
     guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
     pages: list[tuple[QuerySet[Any], Any]] = [
-        (ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person)), inbox),
+        (ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person)), proposed),
         (visible_reviews(by).pending().filter(not_snoozed(person)), inbox),
         (visible_reviews(by).held_back(), held_back),
         *([(broken_results(by), Cast("agent__slug", TextField()))] if by.may(VIEW_EXPECTATION) else []),

@@ -24,7 +24,7 @@ from nousweb.console.common import author_words
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
 from nousweb.console.inbox.item_titles import review_title
-from nousweb.console.inbox.proposal_items import APPLIED, ProposalItem, with_texts
+from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
@@ -54,7 +54,6 @@ def waiting_items(by: Principal) -> tuple[list[InboxRow], int]:
             review_title(item) if isinstance(item, MemoryReview) else item.change,
             item.agent.name if isinstance(item, MemoryReview) else item.proposal.agent.name,
             kind=item.get_kind_display() if isinstance(item, MemoryReview) else Section(item.proposal.section).label,
-            badges=[APPLIED] if proposed and proposed.is_applied else [],
             times=[("", entry.created_at)],
             proposal=proposed,
         )

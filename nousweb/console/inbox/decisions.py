@@ -20,6 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from identity.models import ChangeProposal, IdentityVersion, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS
@@ -54,7 +55,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common import MAX_SELECTED, POST, Refusals, attempt_each, moment_of, page, principal_of, uuids_of
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.item_titles import MAX_CHARACTERS
+from nousweb.console.inbox.item_titles import MAX_CHARACTERS, PairOutcome
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_name, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW
 from nousweb.lib import clock
@@ -272,6 +273,8 @@ LATELY = timedelta(days=1)
 """How long a decision is offered to be undone."""
 OFFERED = 5
 """Decisions that can be undone from a page; those of a bulk action count as one."""
+TOLD = 120
+"""Characters of what a decision was about."""
 PLURALS = {PROPOSAL: "proposals", REVIEW: "reviews"}
 Status = ChangeProposal.Status
 
@@ -294,13 +297,18 @@ LatestDecision = dict[str, Any]
 def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[str, Any] | None:
     """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most four queries.
 
-    The one that the address names (`done`, `batch`) comes first, and has the key; `rest` are the others.
+    The one that the address names (`done`, `batch`; the latest for `undo`) comes first, and has the key; `rest` are the
+    others.
     """
     named = request.GET.get("batch") or request.GET.get("done") or ""
-    if not named and "undone" not in request.GET:
+    asked = "undo" in request.GET
+    if not (named or asked or "undone" in request.GET):
         return None
     decided = dict([*_proposals(by, part), *_reviews(by, part)])
     latest = sorted(decided, key=lambda key: decided[key]["at"], reverse=True)[:OFFERED]
+    if asked and not latest:
+        return {"word": "Nothing to undo:", "what": "you have decided nothing within a day"}
+    named = str(latest[0]) if asked else named
     first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
     rest = [decided[key] for key in latest if str(key) != named]
     return (first or {}) | {"rest": rest} if first or rest else None
@@ -313,13 +321,15 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
     counts = {"kept": Count("pk", Q(self_applied=True)), "approved": Count("pk", Q(status=Status.APPROVED))}
     rows = list(_groups(mine, "decided_at", "section", "status", "agent__name", **counts))
     # Of rivals one was approved, and is named.
-    rivals = [row["key"] for row in rows if 0 < row["approved"] < row["number"]]
-    approved = with_texts(mine.filter(batch__in=rivals, status=Status.APPROVED)) if rivals else ()
-    chosen = {one.batch: ProposalItem(one).sentence.rstrip(".… ") for one in approved}
+    rivals = Q(status=Status.APPROVED, batch__in=[row["key"] for row in rows if 0 < row["approved"] < row["number"]])
+    alone = Q(pk__in=[row["key"] for row in rows if not row["batches"]])
+    named = with_texts(mine.filter(rivals | alone)) if rows else ()
+    chosen = {one.batch or one.pk: Truncator(ProposalItem(one).sentence).chars(TOLD).rstrip(".… ") for one in named}
     for row in rows:
         word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
-        key, told = _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
-        if key in chosen:
+        what = chosen.get(row["key"]) or proposal_name(row["section"], row["agent__name"])
+        key, told = _decided(PROPOSAL, row, word, what, by, part)
+        if key in chosen and row["batches"]:
             others = row["number"] - row["approved"]
             rest = f"the other {others} were rejected" if others > 1 else "the other was rejected"
             told |= {"word": "Approved:", "what": f"{chosen[key]}; {rest}"}
@@ -330,11 +340,14 @@ def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDec
     mine = visible_reviews(by).filter(
         resolver_id=by.id, resolver_kind="person", status="resolved", resolved_at__gte=clock.now() - LATELY
     )
-    about = ("subject", "new__content", "censor__pattern", "proposal")
+    about = ("subject", "new__content", "censor__pattern", "proposal", "old__content")
     for row in _groups(mine, "resolved_at", "kind", "resolution", *about, answers=Count("resolution", distinct=True)):
         named = next((row[name] for name in about if row[name]), "")
-        what = ", ".join(filter(None, [MemoryReview.Kind(row["kind"]).label, " ".join(named.split())[:120]]))
+        what = ", ".join(filter(None, [MemoryReview.Kind(row["kind"]).label, " ".join(named.split())[:TOLD]]))
         word = f"{MemoryReview.Resolution(row['resolution']).label}:" if row["answers"] == 1 else "Decided together:"
+        old, new = row["old__content"], row["new__content"]
+        if old and new and not row["batches"] and (outcome := PairOutcome.of(row["resolution"], old, new)):
+            word, what = f"{outcome.phrase}:", str(outcome.holds)[:TOLD]
         yield _decided(REVIEW, row, word, what, by, part)
 
 
@@ -356,7 +369,8 @@ def _decided(
         page = reverse("item_change", args=[item_type, row["key"], "undo"])
     url = part.address(page) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
-    what = f"{row['number']} {PLURALS[item_type]}" if many else what.rstrip(".… ")
+    # A sentence that ends a quote ends the whole.
+    what = f"{row['number']} {PLURALS[item_type]}" if many else what.replace(".”", "”").rstrip(".… ")
     return row["key"], {"word": word, "what": what, "at": row["at"], "url": url, "many": many}
 
 

@@ -1,7 +1,7 @@
 """The part of the inbox that is worked through, as the address of each of its pages names it, and its tabs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -45,16 +45,20 @@ class SplitView:
     kinds: tuple[str, ...] = ()
     scope: str = ""
     empty: tuple[str, str] | None = None
+    noun: str = "pending"
 
 
+PENDING = (ChangeProposal.Status.PENDING.value,)
 VIEWS = {
-    "all": SplitView("All", ""),
-    "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), (ChangeProposal.Status.PENDING.value,)),
+    # What is in effect already waits for nobody's decision.
+    "all": SplitView("All", "", statuses=PENDING),
+    "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), PENDING),
     "applied": SplitView(
         "Applied",
         "applied",
         (PROPOSAL,),
         (ChangeProposal.Status.APPLIED.value,),
+        noun="applied without asking, to check",
         empty=(
             "No applied change to check",
             "Changes that an agent makes to its preferences or protocols, within its guardrails, appear here.",
@@ -148,6 +152,11 @@ class InboxFilter:
     def item_url(self, item_type: str, key: UUID, **extra: str) -> str:
         """The address of an item's page, from which one goes on in this part of the inbox."""
         return self.address(reverse(ITEM_PAGES[item_type], args=[key]), **extra)
+
+    def of_proposal(self, proposal: ChangeProposal) -> "InboxFilter":
+        """The part in which one goes on from this proposal: a change that is in effect is not among pending items."""
+        is_beside = proposal.status == ChangeProposal.Status.APPLIED and self.view == "all" and not self.is_decided
+        return replace(self, view="applied") if is_beside else self
 
     def address(self, page: str, **extra: str) -> str:
         """The address of a page that goes on in this part of the inbox."""
@@ -256,7 +265,8 @@ class InboxRow:
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
     from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
     shortcut that chooses it among its rivals. `rejects`: so many rivals change the same lines, and are rejected when
-    it is approved. `author`: who made it, of a token its agent.
+    it is approved. `author`: who made it, of a token its agent. `is_everywhere`: every prompt has what it is about.
+    `why`: what makes its risk.
     """
 
     entry: InboxEntry
@@ -280,6 +290,8 @@ class InboxRow:
     key: str = ""
     rejects: int = 0
     is_open: bool = True
+    is_everywhere: bool = False
+    why: str = ""
     may_decide: bool = False
     may_undo: bool = False
     assignee: str = ""
@@ -293,9 +305,11 @@ class InboxRow:
 
     @property
     def reach(self) -> str:
-        """The number of prompts that it is about, in words."""
+        """The prompts that have what it is about, in words."""
         number = self.entry.prompts if self.is_open else 0
-        return f"shown in {number:,} prompt{'' if number == 1 else 's'} in 7 days" if number else ""
+        if number and self.is_everywhere:
+            return "in every prompt"
+        return f"in {number:,} prompt{'' if number == 1 else 's'} in 7 days" if number else ""
 
     @property
     def ends_soon(self) -> Any:

@@ -9,7 +9,7 @@ from memory.services.reviews.quarantine_resolution import quarantined_texts
 from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.textdiff import Row, TextDiff, diff_texts
 
-Kind = MemoryReview.Kind
+Kind, Resolution = MemoryReview.Kind, MemoryReview.Resolution
 VERBS = {"added": "Adds", "removed": "Removes"}
 REVIEW_VERBS = {
     Kind.DUPLICATE: "Repeats",
@@ -27,8 +27,26 @@ REVIEW_VERBS = {
 """What the subject of a review does with the words of its title."""
 NAMING_VERBS = ("Blocks", "Merges", "Holds", "Asks")
 """Those whose words are a name, not a quote."""
+KEEPS: dict[str, tuple[str, ...]] = {
+    Resolution.SAME: ("old",),
+    Resolution.NEW_WRONG: ("old",),
+    Resolution.REPLACE: ("new",),
+    Resolution.OLD_WRONG: ("new",),
+    Resolution.BOTH: ("old", "new"),
+}
+"""By resolution of a pair: which of its facts prompts have afterwards."""
+OUTCOMES = {
+    Resolution.SAME: ("Confirmed", "Same as"),
+    Resolution.NEW_WRONG: ("Kept", "Wrong"),
+    Resolution.REPLACE: ("Changed", "Before"),
+    Resolution.OLD_WRONG: ("Corrected", "Wrong"),
+    Resolution.BOTH: ("Kept both", "And"),
+}
+"""By resolution of a pair: the decision as a phrase, and what the other sentence is to the one that holds now."""
 MAX_CHARACTERS = 240
 """Of a title; the page of the item has the whole text."""
+MAX_VALUE = 24
+"""Of the value that a decision about a pair names."""
 LEAD = 40
 """Characters of a changed line that may stand before its first changed word."""
 BETWEEN, BESIDE = 32, 12
@@ -65,6 +83,12 @@ class ItemTitle:
         """How many other lines change, in words; "" for none."""
         return f"and {self.rest} more line{'' if self.rest == 1 else 's'}" if self.rest else ""
 
+    @property
+    def refused(self) -> "ItemTitle":
+        """As of a change that was not made: what it would have brought is struck through."""
+        words = DiffSpan(self.words, "equal" if self.verb == VERBS["removed"] else "removed")
+        return replace(self, spans=(words,))
+
     def __str__(self) -> str:
         said = f"{self.verb} “{self.words}”" if self.verb and self.verb not in NAMING_VERBS else self.words
         return f"{said} {self.more}" if self.rest else said
@@ -83,6 +107,35 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     return ItemTitle(_short(_clause(rows[0])), verb, lines - 1)
 
 
+@dataclass(frozen=True, slots=True)
+class PairOutcome:
+    """How a pair of facts was decided: a phrase ("Kept 60"), the sentence that holds now, in which the words of the
+    other one are struck through, and the other one, with what it is now."""
+
+    phrase: str
+    holds: ItemTitle
+    other: str
+
+    @classmethod
+    def of(cls, resolution: str, old: str, new: str) -> "PairOutcome | None":
+        """None for a resolution that is about more, or less, than which of them holds."""
+        if resolution not in OUTCOMES:
+            return None
+        phrase, was = OUTCOMES[Resolution(resolution)]
+        other, holds = (new, old) if KEEPS[resolution] == ("old",) else (old, new)
+        title = ItemTitle.plain(holds) if len(KEEPS[resolution]) > 1 else _pair_words(holds, diff_texts(other, holds))
+        values = [span.text for span in title.spans if span.kind == "added"]
+        if len(values) == 1 and len(values[0]) <= MAX_VALUE and resolution != Resolution.SAME:
+            phrase += f"{'' if phrase == 'Kept' else ' to'} {values[0]}"
+        return cls(phrase, title, f"{was}: {other}")
+
+
+def review_outcome(review: MemoryReview) -> PairOutcome | None:
+    """How a review of a pair was resolved; None while it is open, and for others."""
+    old, new = review.old, review.new
+    return PairOutcome.of(review.resolution, old.content, new.content) if old and new else None
+
+
 def review_diff(review: MemoryReview) -> TextDiff | None:
     """The difference between a fact and the older one beside it, if there are both."""
     return diff_texts(review.old.content, review.new.content) if review.old and review.new else None
@@ -97,10 +150,7 @@ def _review_words(review: MemoryReview, diff: TextDiff | None) -> ItemTitle:
     if review.censor is not None:
         return ItemTitle.plain(str(review.censor))
     if review.new is not None:
-        rows = diff.rows if diff is not None else ()
-        if len(rows) == 1 and rows[0].kind == "changed":
-            return ItemTitle(_short(_marked(_cut(_side(rows[0]), 0, MAX_CHARACTERS))))
-        return ItemTitle.plain(review.new.content)
+        return _pair_words(review.new.content, diff)
     if review.kind == Kind.SAME_SUBJECT:
         return ItemTitle.plain(f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}")
     if review.kind == Kind.REPEATED:
@@ -114,6 +164,14 @@ def _review_words(review: MemoryReview, diff: TextDiff | None) -> ItemTitle:
         return ItemTitle.plain(str(review.reasons[0]["words"]))
     number = len(review.facts)
     return ItemTitle.plain(f"{number} fact{'' if number == 1 else 's'} about {review.subject}")
+
+
+def _pair_words(words: str, diff: TextDiff | None) -> ItemTitle:
+    """A fact, with the words marked in which it differs from another one."""
+    rows = diff.rows if diff is not None else ()
+    if len(rows) == 1 and rows[0].kind == "changed":
+        return ItemTitle(_short(_marked(_cut(_side(rows[0]), 0, MAX_CHARACTERS))))
+    return ItemTitle.plain(words)
 
 
 def _side(row: Row) -> tuple[DiffSpan, ...]:

@@ -10,13 +10,15 @@ from django.db.models import Count
 
 from identity.models import ItemAssignment, ItemComment, ItemSnooze
 from identity.policy.inbox import DECIDE_RIGHTS
+from identity.policy.sections import Risk
 from identity.principal import Principal
 from memory.models import MemoryReview, Trust
+from memory.policy import PROFILE_CATEGORIES
 from memory.services.reviews.quarantine_resolution import row_state, texts_preload
 from memory.services.reviews.resolve import bulk_resolutions
 from nousweb.console.common import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
-from nousweb.console.inbox.item_titles import review_diff, review_title
+from nousweb.console.inbox.item_titles import review_diff, review_outcome, review_title
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 
@@ -31,6 +33,20 @@ KIND_BADGES = {
     Kind.QUARANTINED: "block",
     Kind.NEW_MEMORY: "accent",
 }
+
+
+RISK_WORDS = {
+    (Kind.ESCALATION, Risk.HIGH): "A censor blocks since it matched often, which nobody has decided.",
+    (Kind.CONTRADICTION, Risk.HIGH): "It contradicts a fact that people verified.",
+    (Kind.CONTRADICTION, Risk.MEDIUM): "It contradicts a known fact.",
+    (Kind.RELEARNED, Risk.MEDIUM): "People marked it as wrong before.",
+    (Kind.ATTRIBUTE, Risk.MEDIUM): "The answer decides about all facts of an attribute.",
+}
+"""Why a review of a kind has a risk."""
+
+
+def risk_words(kind: str, risk: str) -> str:
+    return RISK_WORDS.get((Kind(kind), Risk(risk)), "") if risk else ""
 
 
 def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
@@ -51,6 +67,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         times.append(("expires", review.expires_at))
     elif not is_open:
         times.append((f"{review.resolver_name}," if review.resolver_name else "closed", review.resolved_at))
+    outcome = review_outcome(review)
     meta = [
         f"about {review.subject}" if review.subject else "",
         f"score {review.score:.2f}" if review.score else "",
@@ -59,18 +76,25 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     ]
     return InboxRow(
         entry=entry,
-        title=review_title(review, diff),
+        title=outcome.holds if outcome else review_title(review, diff),
         agent=review.agent.name,
         author=_writer(review),
         kind=review.label,
         answers=bulk_resolutions(review.kind),
-        reason=f"Known: {review.old.content}" if review.old else writer and f"By {writer}",
+        reason=outcome.other
+        if outcome
+        else f"Known: {review.old.content}"
+        if review.old
+        else writer and f"By {writer}",
         meta=list(filter(None, meta)),
-        outcome="" if is_open else review.get_resolution_display() or "Expired",
+        outcome="" if is_open else outcome.phrase if outcome else review.get_resolution_display() or "Expired",
         times=times,
         diff=diff,
         state=row_state(review),
         opens_group=is_new,
+        why=risk_words(review.kind, entry.risk),
+        is_everywhere=review.censor is not None
+        or any(fact and fact.category in PROFILE_CATEGORIES for fact in (review.old, review.new)),
         badges=[{"kind": "warn", "text": "not in use"}] if waits else [],
     )
 

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404
 from context.what_if.change_overrides import proposal_overrides
 from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfall
 from identity.models import ChangeProposal, IdentityVersion
-from identity.policy.sections import Risk, Section, assemble_prompt
+from identity.policy.sections import SECTION_POLICY, Risk, Section, assemble_prompt, change_size
 from identity.principal import Principal
 from nousweb.console.common import author_words
 from nousweb.console.inbox.filter import InboxRow
@@ -33,9 +33,13 @@ WARNING_WORDS = {
 APPLIED = {"kind": "neutral", "text": "Applied", "title": "The agent made this change itself, within its guardrails"}
 RISK_MEANING = {
     Risk.LOW: "An agent may change this itself once a day; people look the change over afterwards.",
-    Risk.MEDIUM: "It changes the agent's way of working; a person decides.",
-    Risk.HIGH: "It changes who the agent is or what it must never do; only a person can approve it.",
+    Risk.MEDIUM: "Every change of {section} is: it says where the agent runs and what it can access. A person decides.",
+    Risk.HIGH: "Every change of {section} is, whatever it says: it is about who the agent is or what it must never do. "
+    "Only a person can approve it.",
 }
+RAISED = (
+    "It changes {size:,} characters, more than one takes in at a glance; else a change of {section} is of {own} risk."
+)
 
 
 def proposals_of(keys: Sequence[UUID]) -> list[ProposalItem]:
@@ -83,6 +87,11 @@ class ProposalItem:
     def is_applied(self) -> bool:
         """Whether the agent made it itself, and people look it over."""
         return self.proposal.status == Status.APPLIED
+
+    @property
+    def holds(self) -> bool:
+        """Whether its change is made, or can still be."""
+        return self.proposal.status in (*ChangeProposal.WAITING, Status.APPROVED)
 
     @property
     def expired(self) -> bool:
@@ -191,7 +200,12 @@ class ProposalItem:
 
     @property
     def risk_meaning(self) -> str:
-        return RISK_MEANING[Risk(self.proposal.risk)]
+        section = Section(self.proposal.section)
+        own = SECTION_POLICY[section].risk
+        is_raised = own != self.proposal.risk
+        size = change_size(self.base_text, self.proposal.content) if is_raised else 0
+        words = RAISED if is_raised else RISK_MEANING[own]
+        return words.format(section=section.label, own=own.value, size=size)
 
     @property
     def title(self) -> str:
@@ -244,7 +258,7 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         times.append((f"{proposal.reviewer_name}," if proposal.reviewer_name else "decided", proposal.decided_at))
     return InboxRow(
         entry=entry,
-        title=item.change,
+        title=item.change if item.holds else item.change.refused,
         agent=proposal.agent.name,
         author=author_words(proposal),
         kind=proposal.get_section_display(),
@@ -256,4 +270,6 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         times=times,
         diff=item.row_diff,
         proposal=item,
+        is_everywhere=True,
+        why=item.risk_meaning,
     )

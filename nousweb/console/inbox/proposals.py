@@ -75,7 +75,7 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
     # A button that does not name the edit, as one of a page without its script, decides nothing beside one.
     lost = content is None and typed is not None and "discard" not in request.POST and _normal(typed) != _draft(item)
     action = "approve" if action in ("approve_edited", "approve_merged") else action
-    queue = InboxFilter.of(request.GET)
+    queue = InboxFilter.of(request.GET).of_proposal(item.proposal)
     place = queue.place(pk, by)
     try:
         read = version_of(request.POST.get("base_version"))
@@ -104,8 +104,8 @@ def _proposal_page(
     typed: str | None = None,
     comment: str = "",
 ) -> HttpResponse:
-    queue = InboxFilter.of(request.GET)
     target = item.proposal
+    queue = InboxFilter.of(request.GET).of_proposal(target)
     layout = layout_of(request)
     draft = _draft(item)
     text = _normal(typed) if typed is not None else draft

@@ -223,7 +223,7 @@ _COUNTED = {
     "snoozed": "snoozed",
     "mentioned": "mentioned",
     "opinions": "opinions",
-    "": _WAITS,
+    "": f"{_WAITS} AND status = 'pending'",
     PROPOSAL: f"{_WAITS} AND status = 'pending' AND type = 'changeproposal'",
     REVIEW: f"{_WAITS} AND type = 'memoryreview'",
     "applied": f"{_WAITS} AND status = 'applied'",

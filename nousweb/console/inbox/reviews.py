@@ -30,8 +30,8 @@ from nousweb.console.common.provenance import source_run
 from nousweb.console.common.subject_comparison import Comparison, subjects_compare
 from nousweb.console.inbox.decisions import item_panel, undo_offer
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.item_titles import review_title
-from nousweb.console.inbox.items import KIND_BADGES
+from nousweb.console.inbox.item_titles import KEEPS, review_outcome, review_title
+from nousweb.console.inbox.items import KIND_BADGES, risk_words
 from nousweb.console.inbox.query import REVIEW
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.textdiff import diff_texts
@@ -46,15 +46,13 @@ SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold":
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
-    """One resolution as a button: its label, and its effect. `keeps`: which facts of a pair prompts have afterwards,
-    and `told`, their texts."""
+    """One resolution as a button: its label, and its effect. `told`: the texts of a pair that prompts have then."""
 
     value: str
     label: str
     effect: str
     changes: bool = True
     suggested: bool = False
-    keeps: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
 
     @property
@@ -64,19 +62,13 @@ class ResolutionButton:
 
 
 RESOLUTION_BUTTONS = {
-    Resolution.SAME: ResolutionButton(
-        "same", "Same", "The old fact is confirmed, and the new one is merged into it.", keeps=("old",)
-    ),
+    Resolution.SAME: ResolutionButton("same", "Same", "The old fact is confirmed, and the new one is merged into it."),
     Resolution.REPLACE: ResolutionButton(
-        "replace", "New replaces old", "The old fact was true until the new one became true.", keeps=("new",)
+        "replace", "New replaces old", "The old fact was true until the new one became true."
     ),
-    Resolution.OLD_WRONG: ResolutionButton(
-        "old_wrong", "Old was wrong", "The old fact was never true.", keeps=("new",)
-    ),
-    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true.", keeps=("old",)),
-    Resolution.BOTH: ResolutionButton(
-        "both", "Both are true", "Neither is marked as contradicted any more.", keeps=("old", "new")
-    ),
+    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true."),
+    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true."),
+    Resolution.BOTH: ResolutionButton("both", "Both are true", "Neither is marked as contradicted any more."),
     Resolution.ALLOW: ResolutionButton("allow", "Allow", "Prompts may include it. It is trusted like your own words."),
     Resolution.HOLD: ResolutionButton(
         "hold", "Quarantine", "No prompt and no search includes it, nor the same words later."
@@ -169,6 +161,7 @@ def _review_page(
     comment: str = "",
 ) -> HttpResponse:
     queue = InboxFilter.of(request.GET)
+    place = queue.place(review.pk, by)
     state = review_state(review)
     review = as_if_undecided(review)
     pair = review.old is not None and review.new is not None
@@ -191,6 +184,7 @@ def _review_page(
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": answers,
+            "outcome": review_outcome(review),
             "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
             "preview": preview,
             "foreseen": "&answer=".join([preview, *(each.value for each in answers if each.changes)])
@@ -211,7 +205,8 @@ def _review_page(
             "next_label": "Next review",
             "query": queue.query(),
             "panel": item_panel(review, by, queue.query()),
-            "place": queue.place(review.pk, by),
+            "place": place,
+            "why": risk_words(review.kind, place["risk"]),
             "about": " ".join(str(key) for key in _touched(review)),
             "state": state,
             "may_review": by.may(DECIDE_RIGHTS[REVIEW]),
@@ -231,7 +226,11 @@ def _buttons(review: MemoryReview) -> list[ResolutionButton]:
     suggested = "" if review.details.get("blind") else SUGGESTED.get(review.verdict.get("relation", ""), "")
     pair = {"old": review.old.content, "new": review.new.content} if review.old and review.new else {}
     return [
-        replace(each, suggested=each.value == suggested, told=tuple(pair[side] for side in each.keeps if pair))
+        replace(
+            each,
+            suggested=each.value == suggested,
+            told=tuple(pair[side] for side in KEEPS.get(each.value, ()) if pair),
+        )
         for each in found
         if each
     ]

@@ -139,13 +139,32 @@ def test_row_is_titled_by_what_changes(
     assert (str(row.title), [span.text for span in row.title.spans if span.kind != "equal"]) == (title, marked)
 
 
+def test_decision_about_two_facts_tells_what_holds_now_and_is_undone_after_it_was_shown(
+    ada: Agent, actor: Principal, bob: User
+) -> None:
+    review = make_review(ada, actor, NEVER, SOMETIMES)
+    assert "you have decided nothing within a day" in markup(inbox(bob, undo="1"))
+    review_resolve(review=review, resolution="new_wrong", by=Principal.of_user(bob))
+    decided = markup(inbox(bob, status="decided")).replace("> <", "><")
+    assert "<del>sometimes</del><ins>never</ins>" in decided, "what lost is struck through"
+    assert "Kept never" in decided
+    assert f"Wrong: {SOMETIMES}" in decided
+    rejected = make_proposal(ada, actor, "values")
+    proposal_reject(proposal=rejected, by=Principal.of_user(bob))
+    latest = markup(inbox(bob, undo="1"))
+    first, _, earlier = latest.partition("undo-rest")
+    assert f'action="{reverse("item_change", args=["changeproposal", rejected.pk, "undo"])}"' in first
+    assert "Kept never:</strong> The lift never stops at night" in earlier
+    assert f"<del>{rejected.content}</del>" in markup(inbox(bob, status="decided"))
+
+
 def test_row_tells_the_old_value_how_many_prompts_it_reaches_and_when_it_soon_expires(
     ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
 ) -> None:
     make_review(ada, actor, NEVER, SOMETIMES)
     make_run(ada, actor)
     page = inbox(bob)
-    assert "1 prompt in 7 days" in markup(page)
+    assert "in every prompt" in markup(page)
     assert "<del>never</del><ins>sometimes</ins>" in markup(page).replace("> <", "><")
     assert not any(row.ends_soon for row in page.context["rows"])
     ChangeProposal.objects.update(expires_at=timezone.now() + timedelta(days=3, hours=1))

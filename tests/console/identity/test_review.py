@@ -265,8 +265,16 @@ def test_review_bulk_undo_names_what_it_could_not_revert(ada: Agent, actor: Prin
 def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal, bob: User) -> None:
     kept = applied(ada, actor)
     query = "?status=applied"
-    row = markup(browser(bob).get(reverse("inbox"))).partition('class="row-actions"')[2].partition("</div>")[0]
-    assert f'value="revert" formaction="{reverse("proposal", args=[kept.pk])}"' in row
+    everything = browser(bob).get(reverse("inbox"))
+    assert (everything.context["rows"], everything.context["left"]) == ([], 0), "it is in effect already"
+    assert everything.context["nav"]["waiting"] == 0
+    assert "Applied without asking, to check: 1" in markup(everything)
+    row = (
+        markup(browser(bob).get(reverse("inbox") + "?view=applied"))
+        .partition('class="row-actions"')[2]
+        .partition("</div>")[0]
+    )
+    assert f'value="revert" formaction="{reverse("proposal", args=[kept.pk])}?view=applied"' in row
     assert b"Keep" in browser(bob).get(reverse("proposal", args=[kept.pk]) + query).content
     assert decide(bob, kept, "keep", query).status_code == 302
     assert now(kept).status == Status.APPROVED
