@@ -25,6 +25,7 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
     expect(reset).to_be_hidden()
     budget.fill("400")
     expect(save).to_be_in_viewport()
+    expect(reset.locator("..")).to_contain_text("default: 300")
     reset.click()
     expect(budget).to_have_value("")
     expect(save).to_be_hidden()
@@ -45,3 +46,9 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
     expect(page.locator(".timeline")).to_contain_text("Long values.")
     ada.refresh_from_db()
     assert "budgets" not in ada.config
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    budget.fill("600")
+    page.get_by_role("link", name="Discard").click()
+    expect(budget).to_have_value("")
+    assert asked == []

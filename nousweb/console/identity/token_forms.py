@@ -30,6 +30,12 @@ def scope_label(scope: str) -> str:
     return f"{meaning[:1].upper()}{meaning[1:]} ({scope})" if meaning else scope
 
 
+def rights_told(token: ApiToken) -> str:
+    """What a token may do, and where, in words."""
+    told = "; ".join(SCOPE_MEANING.get(scope, scope).partition(";")[0] for scope in token.scopes)
+    return f"{told[:1].upper()}{told[1:]}. {token.limits}".strip()
+
+
 class RotationForm(forms.Form):
     """The time for which the former secret of a token is still accepted."""
 

@@ -112,13 +112,11 @@ def _second_factor_told(person: Any) -> Any:
         return ""
     if person.has_second_factor or not person.is_active:
         return badge("On", "ok") if person.has_second_factor else badge("Off")
-    why = "advised for this role" if role_of(person) in POWERFUL else ""
-    if person.needs_second_factor:
-        why = "required at the next page that they open"
+    advised = "advised for this role" if role_of(person) in POWERFUL else ""
+    why = "required at the next page that they open" if person.needs_second_factor else advised
     state = badge("Off", "warn" if why else "neutral")
-    if person.is_oneself:
-        state = format_html("{} {}", state, goto("Set up", "second_factor"))
-    return _two_lines(state, why)
+    offered = goto("Set up", "second_factor") if person.is_oneself else ""
+    return _two_lines(format_html("{} {}", state, offered), why)
 
 
 def _access_told(person: Any) -> Any:

@@ -75,7 +75,11 @@ class RuleForm(forms.Form):
     action = forms.ChoiceField(choices=list(ACTIONS.items()), label="Decision")
     category = forms.ChoiceField(required=False, label="Memories")
     instructs = forms.BooleanField(required=False, label="Only if it tells its reader what to do")
-    trust = forms.ChoiceField(required=False, label="From", choices=[("", "Anybody"), *TRUST.items()])
+    trust = forms.ChoiceField(
+        required=False,
+        label="From",
+        choices=[("", "Anybody"), *((key, words.capitalize()) for key, words in TRUST.items())],
+    )
     writer = forms.ChoiceField(required=False, label="Written by")
     project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS)
     days = forms.IntegerField(

@@ -149,8 +149,8 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
             texts |= {str(pk): text for pk, text in found.values_list("pk", column) if text.strip()}
     for row in rows:
         row.phrase = f"{audit_phrase(row.action)} {KINDS.get(row.object_type, '')}".strip()
-        row.label = re.sub(r"^[Ll]oop ", "session ", row.object_label.partition(", proposed by ")[0])
-        row.label = row.label.removeprefix("Invitation ")
+        name = row.object_label.partition(", proposed by ")[0].removeprefix("Invitation ")
+        row.label = re.sub(r"^[Ll]oop ", "session ", name)
         if row.object_id in texts:
             row.label = Truncator(" ".join(texts[row.object_id].split())).chars(INPUT_CHARACTERS)
             row.phrase = row.phrase.replace("recorded events of", "recorded the event")

@@ -24,7 +24,7 @@ from identity.services.tokens import token_create, token_revoke, token_rotate
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.access.oauth.views import issuer_of, resource_of
 from nousweb.console.common import FORM, Action, Column, ListPage, Title, act, agent_page, page, refused_on
-from nousweb.console.identity.token_forms import ConsentForm, RotationForm, TokenForm
+from nousweb.console.identity.token_forms import ConsentForm, RotationForm, TokenForm, rights_told
 from nousweb.lib.errors import DomainError
 from nousweb.lib.installation import CLIENT_ARCHIVE
 from nousweb.lib.redirect_uris import redirect_place
@@ -221,7 +221,7 @@ LIST = ListPage(
         detail=lambda token: f"{token.prefix}…",
     ),
     columns=(
-        Column("Scopes", look="identity/_token_scopes.html"),
+        Column("May", rights_told),
         Column("Created by", "created_by"),
         Column("Created", "created_at", "time"),
         Column("Last used", "last_used_at", "time"),
