@@ -133,6 +133,7 @@ def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django
     assert "Changed behind" not in text(client.get(url))
     assert f"/agents/ada/context/compare/?a={run.pk}&amp;b=now" in text(page)
     assert f"/agents/ada/context/?run={run.pk}" in text(page)
+    assert 'Left out <a href="?&amp;tab=left#parts">All' in markup(page)
 
 
 def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
@@ -382,7 +383,7 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     for part in (f'class="mark-number" href="{used["url"]}"', 'id="use-1"', 'class="answer-mark"'):
         assert part in shown
     assert [piece.text for piece in page.context["answer"] if piece.ends_free] == [" needs time."]
-    assert shown.count(">no memory<") == 1
+    assert shown.count(">no memory<") == 1, "of a sentence, however many lines are before it"
     assert "&lt;b&gt;Sorry" in shown
     assert [one["number"] for one in memories] == [1, None]
     assert "aria-sort" not in shown, "numbered memories are in the order of the answer"
@@ -402,6 +403,19 @@ def test_answer_of_several_lines_keeps_its_paragraphs_and_lists(ada, actor, alic
     words = [" ".join(strip_tags(line).split()) for _, line in lines]
     assert words[0] == "Finding"
     assert words[-2:] == ["2) Run `resync`.", "• Tell Tim."]
+
+
+def test_sentence_of_no_memory_says_so_once(ada, actor, alice, ledger, system):
+    make_fact(ada, "Tim drinks green tea in the morning.", system, category="preference")
+    run = make_run(ada, actor)
+    answer = (
+        "The replica lagged, so the ledger export failed.\nNobody bakes brown bread.\n\n\nTim drinks his morning tea."
+    )
+    context_respond(run=run, response=answer, by=actor)
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    lines = re.findall(r'<p class="is-(\w+)">(.*?)</p>', shown, re.DOTALL)
+    assert ["no memory" in line for kind, line in lines if kind == "text"] == [False, True, False]
+    assert shown.count(">no memory<") == 1
 
 
 def test_value_beside_the_marked_words_of_a_memory_is_marked_too(ada, actor, alice, ledger, system):

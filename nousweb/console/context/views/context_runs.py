@@ -3,7 +3,7 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
@@ -115,8 +115,8 @@ JOINED_CHARACTERS = 12
 """Marks of one memory with no more than this between them, on one line and without another word of content, are one."""
 
 
-WORDS_THAT_SAY_SOMETHING = 3
-"""Words of content; a sentence of fewer needs no memory."""
+WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
+"""Words of content; a sentence of fewer needs no memory, or shares fewer with one by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +168,11 @@ ABSENT = 0
 """Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
 
 
-def answer_absences(run: ContextRun, uses: Iterable[MemoryUsage]) -> tuple[int, Spans]:
-    """How many names and numbers of the answer were compared with the prompt, the question, the conversation and what
-    was looked up, and where those are that none of them has. `uses` are of the memories that it refers to."""
-    texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
+def answer_absences(run: ContextRun, texts: Collection[str], cited: Collection[str]) -> tuple[int, Spans]:
+    """How many names and numbers of the answer were compared with the prompt, the question, the conversation and the
+    memories that were shown (`texts`), and where those are that none has. `cited`: the memories that it refers to."""
     said = [message["content"] for message in run.request.get("conversation") or ()]
-    given = "\n".join([run.system_prompt, run.input, *said, *texts.values()])
-    return absent_words(run.response, given, [texts.get((use.item_type, use.item_id), "") for use in uses])
+    return absent_words(run.response, "\n".join([run.system_prompt, run.input, *said, *texts]), cited)
 
 
 def answer_check(run: ContextRun, compared: int, absent: Spans) -> dict[str, str | bool]:
@@ -187,8 +185,11 @@ def answer_check(run: ContextRun, compared: int, absent: Spans) -> dict[str, str
     return {"told": told if compared or words else "", "absent": bool(words), "look": look}
 
 
-def answer_pieces(answer: str, marks: Iterable[Spans], absent: Sequence[tuple[int, int]] = ()) -> list[AnswerPiece]:
-    """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on."""
+def answer_pieces(
+    answer: str, marks: Iterable[Spans], absent: Sequence[tuple[int, int]] = (), memories: Iterable[str] = ()
+) -> list[AnswerPiece]:
+    """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on. `memories`
+    are all that it may have words of."""
     begins: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, set[int]] = defaultdict(set)
     covered = bytearray(len(answer))
@@ -198,10 +199,13 @@ def answer_pieces(answer: str, marks: Iterable[Spans], absent: Sequence[tuple[in
             ends[end].add(number)
             if number:
                 covered[start:end] = b"1" * (end - start)
+    held = [_words(text) for text in memories] if any(covered) else []
     free = {
         one.end()
         for one in _SENTENCE.finditer(answer)
-        if not any(covered[slice(*one.span())]) and len(content_words(one[0])) >= WORDS_THAT_SAY_SOMETHING
+        if not any(covered[slice(*one.span())])
+        and len(said := _words(one[0])) >= WORDS_THAT_SAY_SOMETHING
+        and all(len(said & words) < WORDS_OF_A_MEMORY for words in held)
     }
     free = free if any(covered) else set()
     open_marks: set[int] = set()
@@ -211,6 +215,10 @@ def answer_pieces(answer: str, marks: Iterable[Spans], absent: Sequence[tuple[in
         numbers, new = (tuple(sorted(some - {ABSENT})) for some in (open_marks, begins[start]))
         pieces.append(AnswerPiece(answer[start:end], numbers, new, ABSENT in open_marks, end in free))
     return pieces
+
+
+def _words(text: str) -> set[str]:
+    return {word.text for word in content_words(text)}
 
 
 _LINE = re.compile(r"\s*(?:(?P<item>[-*•]|\d{1,3}[.)])|(?P<head>#{1,6}))\s+")
@@ -224,7 +232,8 @@ def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list
     for piece in pieces:
         first, *more = piece.text.split("\n")
         lines[-1].append(replace(piece, text=first, ends_free=piece.ends_free and not more))
-        lines += [[replace(piece, text=text, begins=())] for text in more]
+        lines += [[replace(piece, text=text, begins=(), ends_free=False)] for text in more[:-1]]
+        lines += [[replace(piece, text=text, begins=())] for text in more[-1:]]
     for line in filter(None, lines):
         if found := _LINE.match(line[0].text):
             head = replace(line[0], text=line[0].text[found.end() :])
@@ -440,8 +449,10 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     order = request.GET.get("order", "")
     candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
     used = [use for use in uses if use.referenced]
-    compared, absent = answer_absences(run, used) if run.response else (0, [])
-    answer = answer_pieces(run.response, [marks[use.pk] for use in used], absent) if run.response else []
+    texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)} if run.response else {}
+    cited = [texts.get((use.item_type, use.item_id), "") for use in used]
+    compared, absent = answer_absences(run, texts.values(), cited) if run.response else (0, [])
+    answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in used], absent, texts.values())
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
