@@ -54,7 +54,7 @@ def addresses(size: Size | None) -> dict[str, str]:
         " agent_episodes agent_decisions agent_documents agent_procedures agent_censors agent_working agent_index"
         " agent_health agent_health_ledger agent_imports agent_subjects agent_supersessions agent_context_runs"
         " agent_context_fingerprints agent_context_settings agent_context_pins agent_expectations agent_playground"
-        " agent_context agent_search"
+        " agent_playground_compare agent_context agent_search"
     )
     plain = "home usage inbox notifications lifecycle audit integrity agents people account context_profiles"
     found = {name: reverse(name) for name in plain.split()}
@@ -72,6 +72,7 @@ def addresses(size: Size | None) -> dict[str, str]:
         ("applied", "view=applied"),
         ("mine", "view=mine"),
         ("snoozed", "view=snoozed"),
+        ("a word", "q=harbour"),
     ):
         more("inbox", label, query)
     more("inbox", "identity", "view=identity")
@@ -88,6 +89,8 @@ def addresses(size: Size | None) -> dict[str, str]:
     more("agent_events", "each", "view=events")
     more("agent_events", "a word", "view=events&q=harbour")
     more("agent_subjects", "a word", "q=case+7")
+    more("agent_subjects", "contradicted", "state=contradicted")
+    more("agent_playground_compare", "a change on many questions", "table=1")
     more("agent_context_runs", "a word", "q=harbour")
     more("agent_context_runs", "failed", "outcome=failure")
     found |= {
