@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from context.expectations.services import expectation_create, request_of
 from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
@@ -68,12 +69,17 @@ def test_a_proposal_is_tried_from_its_page(
         model.always(Reply(content=[{"type": "text", "text": "Lag."}], stop_reason="end_turn"))
         page.goto(reverse("proposal", args=[proposal.pk]))
         press_key(page, "t")
+        # What many questions get does not depend on the one that is sent, so it stays as it is.
+        tried = page.locator("#tried-title")
+        tried.evaluate("heading => { heading.textContent = 'kept'; }")
         page.get_by_role("textbox", name="Question").fill(EXPORT)
         page.get_by_role("textbox", name="Question").press("Control+Enter")
         for name in ("Before: As it is now", "After: Values, proposed by Ada"):
             expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
         expect(page.get_by_role("group", name="The two prompts")).to_contain_text("Answer in one word.")
         expect(page.get_by_role("textbox", name="Question")).to_have_value("")
+        expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+        expect(tried).to_have_text("kept")
         assert_accessible(page)
     assert not ContextRun.objects.exists()
 
@@ -84,10 +90,12 @@ def test_a_row_shows_the_prompts_of_its_question(
     for asked in ("Is the export late?", EXPORT):
         make_run(ada, Principal.of_user(bob), asked)
     make_proposal(ada, actor, "values", "Answer in one word.")
+    demand = {"requirement": "absent", "target": "text", "text": "in one word"}
+    expectation_create(agent=ada, by=Principal.of_user(bob), request=request_of(EXPORT), **demand)
     page = log_in(bob)
     page.goto("/agents/ada/context/playground/compare/")
     other = page.get_by_role("row", name="Is the export late?")
-    page.locator("summary", has_text="2 recent questions change alike").click()
+    page.locator("summary", has_text="1 recent question changes: ").click()
     expect(page.get_by_role("row", name=EXPORT)).to_have_attribute("aria-current", "true")
     other.click()
     expect(page.get_by_role("textbox", name="Question")).to_have_value("Is the export late?")

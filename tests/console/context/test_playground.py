@@ -300,7 +300,9 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     broken = client.post(COMPARE, {**again, "input": "And now?"})
     assert "The model is busy" in broken.content.decode()
     assert broken.context["form"]["conversation_b"].value() == again["conversation_b"], "nothing typed is lost"
-    assert client.post(COMPARE, {**given, "b": "00000000-0000-4000-8000-000000000000"}).status_code == 422
+    gone = client.post(COMPARE, {**given, "b": "00000000-0000-4000-8000-000000000000"})
+    assert gone.status_code == 422
+    assert "This identity cannot be tried" in markup(gone).partition('id="trial"')[2], "beside what would be shown"
     assert client.post(COMPARE, {**given, "conversation_b": "no json"}).status_code == 422
 
 
@@ -385,7 +387,8 @@ def test_without_a_key_the_prompt_alone_is_shown(ledger: Agent, bob: User) -> No
     client = browser(bob)
     before = rows()
     page = send(client)
-    assert "No model is set up." in page
+    assert "The prompt that Ada would get:" in page
+    assert "Set up a model that answers" in markup(client.get(URL))
     assert REPLICA in page
     assert rows() == before
 

@@ -40,6 +40,7 @@ from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
 from nousweb.lib.visible_text import visible_plain
 
 NOW, AS_IT_IS = "now", "As it is now"
+GONE = "This identity cannot be tried: it is decided, in force, or gone."
 MAX_CHOICES = 50
 TRIED, TRIED_SECONDS = 5, 2.0
 """Recent questions on which a change is tried, and the time that they may take; expectations take as much again."""
@@ -86,8 +87,8 @@ def _differences(
 class CompareForm(PlaygroundForm):
     """A message to an agent with two identities."""
 
-    a = forms.ChoiceField(label="Before")
-    b = forms.ChoiceField(label="After")
+    a = forms.ChoiceField(label="Before", error_messages={"invalid_choice": GONE})
+    b = forms.ChoiceField(label="After", error_messages={"invalid_choice": GONE})
     conversation_b = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, identities: Identities, labels: Mapping[str, str], **kwargs: Any) -> None:
@@ -129,7 +130,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     else:
         given = {name: request.GET.get(name, "") for name, _ in SIDES}
         if any(key not in ("", NOW, *identities) for key in given.values()):
-            raise NotFound("This identity cannot be tried: it is decided, in force, or gone.")
+            raise NotFound(GONE)
         # What is in force stands on the other side of what is tried: before a proposal, after an earlier version.
         first = NOW if any(given.values()) else next(iter(identities), NOW)
         is_version = isinstance(identities.get(first), IdentityVersion)
@@ -140,13 +141,17 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         is_shown = bool(asked.strip()) and by.may(ASSEMBLE) and not is_part
         form = CompareForm(initial if is_shown else None, initial=initial, **known)
     last: list[TurnView] = []
+    is_sent = request.method == "POST" and "preview" not in request.POST
     if form.is_valid():
         said = [form.cleaned_data[conversation] for _, conversation in SIDES]
-        last = _turns(form, identities, agent, by, ask=request.method == "POST" and "preview" not in request.POST)
+        last = _turns(form, identities, agent, by, ask=is_sent)
     chosen = [str(form[name].value()) for name, _ in SIDES]
     tried_now = [identities.get(key) for key in chosen]
     if last and all(one.turn.answer and not one.turn.blocked for one in last):
         form = _next(form, last, known)
+    if is_sent:
+        # The next question is asked where this one was.
+        form.fields["input"].widget.attrs["autofocus"] = True
     sides = [
         {
             "label": labels.get(key, ""),
@@ -239,7 +244,7 @@ def _alike_words(rows: Sequence[tuple[Any, ...]]) -> str:
     what = impact.words.removeprefix("each ") or "other lines" if impact.changed else "no line"
     failing = states.count((State.FAILED, State.FAILED))
     held = f", {failing:,} of {len(states):,} fail as before" if failing else ", all hold" if states else ""
-    return f"{of} change alike: {what}, the same memories{held}"
+    return f"{of} {pluralize(sum(counts), 'changes,change alike')}: {what}, the same memories{held}"
 
 
 def _asked(made: Any) -> tuple[str, ...]:
