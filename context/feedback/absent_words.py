@@ -30,8 +30,8 @@ _IDENTIFIER = re.compile(
 )
 # Headings, also of tables, labels, the numbers of list items and of notes, and ratios.
 _NO_CLAIM = re.compile(
-    r"^[ \t]*(?:#.*$|[^\w\n]{0,12}(?:\d{1,3}[.)]\s)?(?:[^\W_][\w-]{0,30} ){0,2}[^\W_][\w-]{0,30}:(?=[\s*]|$)"
-    r"|\d{1,3}[.)]\s|\|.*\n(?=\|[-:| ]+$))|\[\d+\]|\b\w+ times (?=as |more |less |the |\w+er )",
+    r"^[ \t]*(?:#.*$|[^\w\n]{0,12}(?:\d{1,3}[.)]\s)?(?:[^\W_][\w-]{0,30} ){0,2}[^\W_][\w-]{0,30}\**:(?=[\s*]|$)"
+    r"|\d{1,3}[.)]\s|\|.*\n(?=\|[-:| ]+$))|\[\d+\]|\(\d\)|\b\w+ times (?=as |more |less |the |\w+er )",
     re.MULTILINE,
 )
 _PART = re.compile(r"[^\W_]+").findall

@@ -24,6 +24,7 @@ def absent(answer: str) -> list[str]:
         "Carts lived for one day, then thirty days; that's twice as long as... no, 30 times as long.",
         "With 410 GB and 100 GB more it is 510 GB since Saturday.",
         "## Root Cause\n\n**Next Steps:**\n1. Extend by 100 GB.\n2. Ask Bob.\n3. Wait.\n\nThree steps in Postgres.",
+        "- **Cause**: Bob. It took two steps: (1) extend it, (2) ask, (7) wait.",
         "| Date | Cause |\n|---|---|\n| 14 October | Redis |",
         'Bob moved it: "the carts in Redis" were set `from 24 hours`.',
         "Die Warteschlange steht still, sagt der Wachhund.",

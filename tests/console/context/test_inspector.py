@@ -46,7 +46,7 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie)
         page = text(browser(alice).get(URL, {"input": EXPORT, "tab": tab}))
         assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
         assert "replica lagged" in page
-        left = page.partition('id="left-title"')[2]
+        left = page.partition('aria-label="Left out"')[2]
         assert ("1 not relevant enough" in left and "Bananas" in left and "below the threshold of" in left) == (
             tab != "prompt"
         ), "what was left out, and why, stands beside what is in the prompt"
