@@ -16,7 +16,7 @@ from django.db.models import Prefetch, Window, prefetch_related_objects
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import Truncator
 
@@ -218,9 +218,8 @@ def agent_expectations_check(request: HttpRequest, by: Principal, slug: str) -> 
     """Check all of them now."""
     found = expectations_verify(agent=agent_get(slug, by), by=by)
     totals = expectation_totals(found)
-    message = f"Checked {totals.total}: {totals.passed} passed, {totals.failed} failed"
-    if totals.errors:
-        message += f", {totals.errors} could not run"
+    errors = f", {totals.errors} could not run" if totals.errors else ""
+    message = f"Checked {totals.total}: {totals.passed} passed, {totals.failed} failed{errors}"
     (messages.success if totals.state == ExpectationResult.State.PASSED else messages.error)(request, f"{message}.")
     return redirect("agent_expectations", slug=slug)
 
@@ -482,11 +481,8 @@ def _page_of(object_type: str, object_id: str, agent: Agent) -> str:
         "contextprofile": ("context_profile", [object_id]),
         "workingmemory": ("agent_working", [agent.slug]),
     }
-    try:
-        name, arguments = pages.get(object_type, ("", []))
-        return reverse(name, args=arguments) if name else ""
-    except NoReverseMatch:
-        return ""
+    name, arguments = pages.get(object_type, ("", []))
+    return reverse(name, args=arguments) if name and all(arguments) else ""
 
 
 def _inspector_url(slug: str, one: Expectation) -> str:

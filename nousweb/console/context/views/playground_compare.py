@@ -118,8 +118,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         # The page's own tab leads here.
         return redirect("agent_playground", agent.slug)
     identities = _identities(agent, by)
-    in_force = IdentityVersion.objects.filter(agent=agent, is_current=True)
-    current = dict(in_force.values_list("section", "content"))
+    current = dict(agent.identity_versions.filter(is_current=True).values_list("section", "content"))
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
     said: list[tuple[Message, ...]] = [(), ()]
