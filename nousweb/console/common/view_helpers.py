@@ -12,6 +12,10 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.views import defaults
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -151,6 +155,14 @@ def act(
     else:
         messages.success(request, done or str(said))
     return redirect(back)
+
+
+def next_prompt_link(slug: str, run: Any, fact: str = "") -> SafeString:
+    """A link to the prompt of a logged request as it is now, beside what it was, and whether it has a `fact`: the proof
+    of a change."""
+    query = urlencode({"a": str(run.pk), "b": "now", "fact": fact})
+    url = f"{reverse('agent_context_compare', args=[slug])}?{query}"
+    return format_html('<a href="{}">See the next prompt</a>', url)
 
 
 def form_page(

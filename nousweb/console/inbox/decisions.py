@@ -20,8 +20,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 
+from context.models import ASSEMBLE, VIEW_RUN, ContextRun
+from context.selectors import runs_with_memory
 from identity.models import ChangeProposal, IdentityVersion, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS
 from identity.policy.sections import Risk
@@ -53,9 +54,19 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.quarantine_resolution import quarantined_texts, row_state
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
-from nousweb.console.common import MAX_SELECTED, POST, Refusals, attempt_each, moment_of, page, principal_of, uuids_of
+from nousweb.console.common import (
+    MAX_SELECTED,
+    POST,
+    Refusals,
+    attempt_each,
+    moment_of,
+    next_prompt_link,
+    page,
+    principal_of,
+    uuids_of,
+)
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.item_titles import MAX_CHARACTERS, PairOutcome
+from nousweb.console.inbox.item_titles import MAX_CHARACTERS, TOLD, PairOutcome
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_name, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW
 from nousweb.lib import clock
@@ -273,8 +284,6 @@ LATELY = timedelta(days=1)
 """How long a decision is offered to be undone."""
 OFFERED = 5
 """Decisions that can be undone from a page; those of a bulk action count as one."""
-TOLD = 120
-"""Characters of what a decision was about."""
 PLURALS = {PROPOSAL: "proposals", REVIEW: "reviews"}
 Status = ChangeProposal.Status
 
@@ -311,7 +320,24 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
     named = str(latest[0]) if asked else named
     first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
     rest = [decided[key] for key in latest if str(key) != named]
-    return (first or {}) | {"rest": rest} if first or rest else None
+    return (first or {}) | {"rest": rest, "proof": _proof(named, by)} if first or rest else None
+
+
+def _proof(named: str, by: Principal) -> str:
+    """A link to the latest prompt that the decision of this key is about, as it is now; "" without one."""
+    keys = uuids_of([named]) if by.may(ASSEMBLE) and by.may(VIEW_RUN) else []
+    proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys, status=Status.APPROVED)
+    reviews = visible_reviews(by).filter(pk__in=keys, status=MemoryReview.Status.RESOLVED)
+    row = proposals.select_related("agent").first() or reviews.select_related("agent", "old", "new").first()
+    if row is None:
+        return ""
+    facts = [fact for fact in (row.old, row.new) if fact] if isinstance(row, MemoryReview) else []
+    # The known fact has been in prompts, the new one perhaps not yet.
+    runs: QuerySet[ContextRun] = ContextRun.objects.visible_to(by).filter(agent=row.agent)
+    runs = runs_with_memory(row.agent, "fact", str(facts[0].pk), by) if facts else runs
+    lost = [str(fact.pk) for fact in facts if not fact.active]
+    run = runs.order_by("-created_at").first()
+    return next_prompt_link(row.agent.slug, run, lost[0] if lost else "") if run else ""
 
 
 def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
@@ -324,7 +350,9 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
     rivals = Q(status=Status.APPROVED, batch__in=[row["key"] for row in rows if 0 < row["approved"] < row["number"]])
     alone = Q(pk__in=[row["key"] for row in rows if not row["batches"]])
     named = with_texts(mine.filter(rivals | alone)) if rows else ()
-    chosen = {one.batch or one.pk: Truncator(ProposalItem(one).sentence).chars(TOLD).rstrip(".… ") for one in named}
+    chosen = {
+        one.proposal.batch or one.proposal.pk: f"{one.title}: {one.change.brief}" for one in map(ProposalItem, named)
+    }
     for row in rows:
         word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
         what = chosen.get(row["key"]) or proposal_name(row["section"], row["agent__name"])
@@ -347,7 +375,7 @@ def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDec
         word = f"{MemoryReview.Resolution(row['resolution']).label}:" if row["answers"] == 1 else "Decided together:"
         old, new = row["old__content"], row["new__content"]
         if old and new and not row["batches"] and (outcome := PairOutcome.of(row["resolution"], old, new)):
-            word, what = f"{outcome.phrase}:", str(outcome.holds)[:TOLD]
+            word, what = f"{outcome.phrase}:", outcome.holds.brief
         yield _decided(REVIEW, row, word, what, by, part)
 
 

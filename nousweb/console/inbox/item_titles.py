@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from django.utils.text import Truncator
+
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import quarantined_texts
 from nousweb.lib.line_differences import DiffSpan
@@ -45,6 +47,8 @@ OUTCOMES = {
 """By resolution of a pair: the decision as a phrase, and what the other sentence is to the one that holds now."""
 MAX_CHARACTERS = 240
 """Of a title; the page of the item has the whole text."""
+TOLD = 120
+"""Of what a decision was about, where others stand beside it."""
 MAX_VALUE = 24
 """Of the value that a decision about a pair names."""
 LEAD = 40
@@ -82,6 +86,11 @@ class ItemTitle:
     def more(self) -> str:
         """How many other lines change, in words; "" for none."""
         return f"and {self.rest} more line{'' if self.rest == 1 else 's'}" if self.rest else ""
+
+    @property
+    def brief(self) -> str:
+        """In a few words, of one line."""
+        return str(replace(self, spans=(DiffSpan(Truncator(self.words).chars(TOLD)),), rest=0))
 
     @property
     def refused(self) -> "ItemTitle":

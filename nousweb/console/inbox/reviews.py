@@ -170,7 +170,8 @@ def _review_page(
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:
         draft = f"{review.old.content} {review.new.content}"
-    answers, preview = _buttons(review), _preview(review, by)
+    answers, preview, outcome = _buttons(review), _preview(review, by), review_outcome(review)
+    texts = [fact.content if fact else "" for fact in (review.old, review.new)]
     return render(
         request,
         "memory/review.html",
@@ -181,10 +182,11 @@ def _review_page(
             "pair": pair,
             "facts": facts,
             "sides": _sides(review, by),
-            "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
+            "diff": diff_texts(*texts[:: -1 if _stays(review) else 1]) if all(texts) else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": answers,
-            "outcome": review_outcome(review),
+            "outcome": outcome,
+            "decision": outcome.phrase if outcome else review.get_resolution_display() or review.get_status_display(),
             "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
             "preview": preview,
             "foreseen": "&answer=".join([preview, *(each.value for each in answers if each.changes)])
@@ -276,9 +278,10 @@ def _quarantined(review: MemoryReview) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None, Any]]:
+def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None, Any, str]]:
     """The facts of a review, the known one first: its label, who learned it, the number of prompts that had
-    it, None for readers who may not see prompts, and the prompt before it was learned."""
+    it, None for readers who may not see prompts, the prompt before it was learned, and its side in the difference:
+    the one that lost, or else the old one, is removed."""
     facts = [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact]
     if len(facts) == 1:
         facts = [("The", facts[0][1])]
@@ -291,9 +294,15 @@ def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, in
             authors.get(fact.pk, ""),
             runs_with_memory(review.agent, "fact", str(fact.pk), by).count() if by.may(VIEW_RUN) else None,
             source_run(fact, by),
+            "removed" if (fact == review.old) is not _stays(review) else "added",
         )
         for label, fact in facts
     ]
+
+
+def _stays(review: MemoryReview) -> bool:
+    """Whether it was decided that the old one of two facts holds, and not the new one."""
+    return KEEPS.get(review.resolution) == ("old",)
 
 
 def _comparison(review: MemoryReview) -> Comparison:

@@ -20,7 +20,7 @@ from identity.principal import Principal
 from identity.services.people import person_agents_set
 from memory.models import Event, JudgeCall
 from memory.services.censors import censor_create
-from tests.factories import make_fact, make_proposal, make_run
+from tests.factories import make_copies, make_fact, make_proposal, make_run
 from tests.http import browser, markup
 from tests.judge_server import JudgeServer, Reply
 
@@ -310,7 +310,7 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     client = browser(bob)
     assert "Both sides are the same" in markup(client.get(COMPARE))
     make_run(ledger, Principal.of_user(bob), ASKED)
-    make_proposal(ledger, actor, "values", "Answer in one word.")
+    proposal = make_proposal(ledger, actor, "values", "Answer in one word.")
     before = rows()
     page = client.get(COMPARE)
     tried = page.context["tried"]
@@ -335,6 +335,9 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
         assert long.context["tried"]["change"] > 0, more
         assert long.headers["HX-Replace-Url"] == f"{COMPARE}?a=now&b={given['b']}"
     assert rows() == before
+    make_copies(proposal, 60, created_at="original.created_at + interval '1 minute'")
+    old = client.get(COMPARE, {"a": "now", "b": str(proposal.pk)})
+    assert old.context["form"]["b"].value() == str(proposal.pk), "one that a page names, however many came after it"
 
 
 def test_a_change_is_tried_on_recent_questions_and_on_expectations(

@@ -158,6 +158,21 @@ def test_decision_about_two_facts_tells_what_holds_now_and_is_undone_after_it_wa
     assert f"<del>{rejected.content}</del>" in markup(inbox(bob, status="decided"))
 
 
+def test_decision_leads_to_the_latest_prompt_as_it_is_now(
+    ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
+) -> None:
+    asked = make_run(ada, actor)
+    proposal_approve(proposal=proposal, by=Principal.of_user(bob))
+    compare = reverse("agent_context_compare", args=["ada"])
+    proof = f"{compare}?a={asked.pk}&amp;b=now"
+    assert proof in markup(inbox(bob, done=str(proposal.pk)))
+    assert browser(bob).get(proof.replace("&amp;", "&")).status_code == 200
+    review = make_review(ada, actor, NEVER, SOMETIMES)
+    asked = make_run(ada, actor, "Does the lift stop at night?")
+    review_resolve(review=review, resolution="new_wrong", by=Principal.of_user(bob))
+    assert f"{compare}?a={asked.pk}&amp;b=now&amp;fact={review.new_id}" in markup(inbox(bob, done=str(review.pk)))
+
+
 def test_row_tells_the_old_value_how_many_prompts_it_reaches_and_when_it_soon_expires(
     ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
 ) -> None:

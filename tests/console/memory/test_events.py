@@ -185,11 +185,13 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert f"{wrong}?run={run.pk}" in markup(of_run), "the page of a prompt leads there"
     assert WRONG in unescape(markup(browser(bob).get(wrong)))
     assert browser(alice).post(wrong, {"reason": "It is 90."}).status_code == 403
-    answer = browser(bob).post(f"{wrong}?run={run.pk}", {"reason": "It is 90."})
+    client = browser(bob)
+    answer = client.post(f"{wrong}?run={run.pk}", {"reason": "It is 90."})
     assert answer["Location"] == run.get_absolute_url()
     assert WRONG in prompt(), "another event still says it"
-    of_run = markup(browser(bob).get(run.get_absolute_url()))
+    of_run = markup(client.get(run.get_absolute_url()))
     assert "later quarantined" in of_run.lower()
+    assert "See the next prompt" in of_run
     assert wrong not in of_run
     browser(bob).post(reverse("agent_event_wrong", args=["ada", same.pk]), {"reason": "So is this."})
     assert WRONG not in prompt()

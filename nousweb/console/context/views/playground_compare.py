@@ -22,7 +22,7 @@ from context.what_if.impact import Impact, ImpactRow, change_row, impact_of
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
-from nousweb.console.common import FORM, agent_page, author_words, form_refuse
+from nousweb.console.common import FORM, agent_page, author_words, form_refuse, uuids_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
 from nousweb.console.context.views.playground import (
     MAX_MESSAGE_CHARACTERS,
@@ -54,12 +54,16 @@ STEADY = {(State.PASSED, State.PASSED), (State.FAILED, State.FAILED)}
 Identities = Mapping[str, ChangeProposal | IdentityVersion]
 
 
-def _identities(agent: Agent, by: Principal) -> Identities:
-    """Pending proposals and earlier versions, the latest first, by their names in an address."""
+def _identities(agent: Agent, by: Principal, named: Sequence[str]) -> Identities:
+    """Pending proposals and earlier versions, the latest first, by their names in an address; those `named` are there
+    however many came after them."""
     proposals = ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).order_by("-created_at")
     versions = IdentityVersion.objects.filter(agent=agent, is_current=False).order_by("-created_at")
+    latest = {str(one.pk): one for one in proposals[:MAX_CHOICES]}
+    further = proposals.filter(pk__in=uuids_of([key for key in named if key not in latest]))
     return {
-        **{str(one.pk): one for one in proposals[:MAX_CHOICES]},
+        **latest,
+        **{str(one.pk): one for one in further},
         **{str(one.pk): one for one in versions[:MAX_CHOICES]},
     }
 
@@ -117,7 +121,8 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     if not by.may("identity.view_identityversion"):
         # The page's own tab leads here.
         return redirect("agent_playground", agent.slug)
-    identities = _identities(agent, by)
+    given = {name: (request.POST or request.GET).get(name, "") for name, _ in SIDES}
+    identities = _identities(agent, by, [*given.values()])
     current = dict(agent.identity_versions.filter(is_current=True).values_list("section", "content"))
     labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
@@ -127,7 +132,6 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     if request.method == "POST":
         form = CompareForm(request.POST, **known)
     else:
-        given = {name: request.GET.get(name, "") for name, _ in SIDES}
         if any(key not in ("", NOW, *identities) for key in given.values()):
             raise NotFound(GONE)
         # What is in force stands on the other side of what is tried: before a proposal, after an earlier version.

@@ -7,14 +7,16 @@ from django.db.models import Count, Exists, OuterRef
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils.html import format_html
 
+from context.models import ASSEMBLE
 from memory.layers.event_validation import OUTPUT_KINDS
 from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
 from memory.services.reviews.resolve import event_mark_wrong
 from memory.services.reviews.states import REVIEW
-from nousweb.console.common import FORM, ListExport, model_columns, query_without, request_page
+from nousweb.console.common import FORM, ListExport, model_columns, next_prompt_link, query_without, request_page
 from nousweb.console.memory.forms import RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -170,14 +172,18 @@ def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> Http
 @memory_page(REVIEW, of=Event, methods=FORM)
 def agent_event_wrong(request: HttpRequest, scope: PersonaScope, event: Event) -> HttpResponse:
     """The form that marks an event as wrong, and the action itself; from a run's page it leads back there."""
+    origin = origin_run(request, scope, "event", str(event.pk))
+    done = "Marked as wrong. No prompt includes this event from now on."
     return edit_page(
         request,
         scope,
         event,
         RemarkForm(request.POST if request.method == "POST" else None),
         lambda fields: event_mark_wrong(event=event, by=scope.by, comment=fields["reason"]),
-        done="Marked as wrong. No prompt includes this event from now on.",
-        back=origin_run(request, scope, "event", str(event.pk)),
+        done=format_html("{} {}", done, next_prompt_link(scope.agent.slug, origin))
+        if origin and scope.by.may(ASSEMBLE)
+        else done,
+        back=origin,
         title="Mark as wrong",
         quote=event.content[:PREVIEW_CHARACTERS],
         note="No prompt and no search includes it from now on. Its record stays. It can be undone in the inbox.",

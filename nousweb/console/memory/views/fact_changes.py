@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.http import urlencode
 
 from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from context.selectors import runs_with_memory
@@ -29,7 +28,7 @@ from memory.services.facts import (
 )
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common import FORM, POST, act, form_page, query_without
+from nousweb.console.common import FORM, POST, act, form_page, next_prompt_link, query_without
 from nousweb.console.context.views.compare_runs import SaidBy, is_logged, repeats_of
 from nousweb.console.memory.forms import ExpiryForm, FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import (
@@ -216,10 +215,8 @@ def _done(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | Non
     done, proof = FACT_ACTIONS[change].done, _proof(scope, fact, change, origin)
     if proof.run is None:
         return done
-    query = urlencode({"a": str(proof.run.pk), "b": "now", "fact": str(fact.pk)})
-    url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{query}"
     done += f" But {proof.still}." if proof.still else ""
-    return format_html('{} <a href="{}">See the next prompt</a>', done, url)
+    return format_html("{} {}", done, next_prompt_link(scope.agent.slug, proof.run, str(fact.pk)))
 
 
 METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order if name != "reason")
