@@ -237,11 +237,9 @@ class PromptView:
     @property
     def budget_words(self) -> str:
         """Whose budget it is: that of the frame, where neither the request nor the agent's settings name another."""
-        if self.record.request.get("budget"):
-            return "the requested budget"
-        if not self.frame or self.frame.total != self.record.budget_tokens:
-            return "its own budget"
-        return f"the {self.frame.label} budget"
+        is_own = not self.frame or self.frame.total != self.record.budget_tokens
+        whose = "its own" if is_own or not self.frame else f"the {self.frame.label}"
+        return f"{'the requested' if self.record.request.get('budget') else whose} budget"
 
     @property
     def frame(self) -> Frame | None:
@@ -549,9 +547,8 @@ def _nearness(candidate: Mapping[str, Any]) -> float:
 
 def _by_time(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
     """The day of a memory that was found because the question asks about its time, whatever its words."""
-    found = time and candidate.get("relevance") and candidate["verdict"] != "below_threshold"
-    found = found and _happened_within(candidate, time)
-    return str(candidate["happened_at"])[:10] if found else ""
+    may_be = time and candidate.get("relevance") and candidate["verdict"] != "below_threshold"
+    return str(candidate["happened_at"])[:10] if may_be and _happened_within(candidate, time) else ""
 
 
 def _happened_within(candidate: Mapping[str, Any], time: Mapping[str, str]) -> bool:

@@ -146,43 +146,36 @@ def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Span
 
 def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
     """The numbers, with their units, that `memory` states too, in the clauses of `answer` that have one of `spans`."""
-    known, found = " ".join(memory.split()), []
-    for clause in _CLAUSE.finditer(answer) if spans else ():
-        if not any(start < clause.end() and end > clause.start() for start, end in spans):
-            continue
-        for value in VALUE.finditer(answer, clause.start(), clause.end()):
-            words = " ".join(value[0].split())
-            marked = any(start <= value.start() and value.end() <= end for start, end in spans)
-            if not marked and re.search(rf"(?<![\w.,]){re.escape(words)}(?!\w)", known):
-                found.append(value.span())
-    return found
+    known = " ".join(memory.split())
+    return [
+        value.span()
+        for clause in (_CLAUSE.finditer(answer) if spans else ())
+        if any(start < clause.end() and end > clause.start() for start, end in spans)
+        for value in VALUE.finditer(answer, clause.start(), clause.end())
+        if not any(start <= value.start() and value.end() <= end for start, end in spans)
+        and re.search(rf"(?<![\w.,]){re.escape(' '.join(value[0].split()))}(?!\w)", known)
+    ]
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
-
-
 _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
-ABSENT_TOLD = 8
-"""Names and numbers that are told as not in the prompt; all are marked."""
 ABSENT = 0
 """Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
+ABSENT_TOLD = 8
 
 
-def answer_absences(run: ContextRun, texts: Collection[str], cited: Collection[str]) -> tuple[int, Spans]:
-    """How many names and numbers of the answer were compared with the prompt, the question, the conversation and the
-    memories that were shown (`texts`), and where those are that none has. `cited`: the memories that it refers to."""
+def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]) -> tuple[dict[str, Any], Spans]:
+    """What the page says of the names and numbers of the answer, and where those are that neither the prompt has, nor
+    the question, the conversation and the memories that were shown (`texts`). `cited`: those that it refers to."""
     said = [message["content"] for message in run.request.get("conversation") or ()]
-    return absent_words(run.response, "\n".join([run.system_prompt, run.input, *said, *texts]), cited)
-
-
-def answer_check(run: ContextRun, compared: int, absent: Spans) -> dict[str, str | bool]:
-    """What the page says of the names and numbers of an answer, of which some may be `absent`."""
+    given = "\n".join([run.system_prompt, run.input, *said, *texts])
+    compared, absent = absent_words(run.response, given, cited)
     words = list(dict.fromkeys(run.response[start:end].strip("`") for start, end in absent))
     more = f" and {len(words) - ABSENT_TOLD:,} more" if len(words) > ABSENT_TOLD else ""
-    told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}."
-    told = told if words else "Every name and number of it is in the prompt."
-    look = f"answer-check outcome-{'error' if words else 'passed'}"
-    return {"told": told if compared or words else "", "absent": bool(words), "look": look}
+    told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
+    if compared and not words:
+        told = "Every name and number of it is in the prompt."
+    return {"told": told, "absent": words, "look": f"answer-check outcome-{'error' if words else 'passed'}"}, absent
 
 
 def answer_pieces(
@@ -199,15 +192,14 @@ def answer_pieces(
             ends[end].add(number)
             if number:
                 covered[start:end] = b"1" * (end - start)
-    held = [_words(text) for text in memories] if any(covered) else []
+    held = [_words(text) for text in memories]
     free = {
         one.end()
-        for one in _SENTENCE.finditer(answer)
+        for one in _SENTENCE.finditer(answer if any(covered) else "")
         if not any(covered[slice(*one.span())])
         and len(said := _words(one[0])) >= WORDS_THAT_SAY_SOMETHING
         and all(len(said & words) < WORDS_OF_A_MEMORY for words in held)
     }
-    free = free if any(covered) else set()
     open_marks: set[int] = set()
     pieces: list[AnswerPiece] = []
     for start, end in pairwise(sorted({0, len(answer), *begins, *ends, *free})):
@@ -232,8 +224,11 @@ def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list
     for piece in pieces:
         first, *more = piece.text.split("\n")
         lines[-1].append(replace(piece, text=first, ends_free=piece.ends_free and not more))
-        lines += [[replace(piece, text=text, begins=(), ends_free=False)] for text in more[:-1]]
-        lines += [[replace(piece, text=text, begins=())] for text in more[-1:]]
+        last = len(more) - 1
+        lines += [
+            [replace(piece, text=text, begins=(), ends_free=piece.ends_free and place == last)]
+            for place, text in enumerate(more)
+        ]
     for line in filter(None, lines):
         if found := _LINE.match(line[0].text):
             head = replace(line[0], text=line[0].text[found.end() :])
@@ -451,7 +446,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     used = [use for use in uses if use.referenced]
     texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)} if run.response else {}
     cited = [texts.get((use.item_type, use.item_id), "") for use in used]
-    compared, absent = answer_absences(run, texts.values(), cited) if run.response else (0, [])
+    check, absent = answer_check(run, texts.values(), cited)
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in used], absent, texts.values())
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
@@ -482,7 +477,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer,
             "lines": answer_lines(answer),
-            "check": answer_check(run, compared, absent),
+            "check": check,
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
                 "groups": memory_groups(memories, order, f"The answer refers to {len(used)}"),
