@@ -54,10 +54,17 @@ def test_approval_by_keyboard_advances_and_can_be_undone(
     arrive(page, "Boundaries of Ada")
     expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == TEXTS["values"]
+    page.goto("/inbox/")
+    press_key(page, "u")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert status(waiting["values"]) == "approved", "the key shows first what it would undo"
     press_key(page, "u")
     arrive(page, "Values of Ada")
     expect(page.get_by_text("The decision on")).to_be_visible()
     assert status(waiting["values"]) == "pending"
+    page.goto("/inbox/")
+    press_key(page, "u")
+    expect(page.locator(".review-undo")).to_contain_text("Nothing to undo")
 
 
 def test_next_and_previous_stay_in_the_filtered_queue(

@@ -30,7 +30,6 @@ WARNING_WORDS = {
     "mixed_direction": "mixed directions",
     "hidden_character": "hidden characters",
 }
-APPLIED = {"kind": "neutral", "text": "Applied", "title": "The agent made this change itself, within its guardrails"}
 RISK_MEANING = {
     Risk.LOW: "An agent may change this itself once a day; people look the change over afterwards.",
     Risk.MEDIUM: "Every change of {section} is: it says where the agent runs and what it can access. A person decides.",
@@ -82,11 +81,6 @@ class ProposalItem:
     @property
     def is_pending(self) -> bool:
         return self.proposal.status == Status.PENDING
-
-    @property
-    def is_applied(self) -> bool:
-        """Whether the agent made it itself, and people look it over."""
-        return self.proposal.status == Status.APPLIED
 
     @property
     def holds(self) -> bool:
@@ -235,7 +229,7 @@ def with_shortfalls(items: list[ProposalItem], by: Principal) -> list[ProposalIt
 
 def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
     """The row of a proposal."""
-    proposal, badges = item.proposal, [APPLIED] if item.is_applied else []
+    proposal, badges = item.proposal, []
     if item.merged is not None:
         title = "The section has changed since then, in other lines"
         badges.append({"kind": "accent", "text": "merges cleanly", "title": title})
