@@ -172,12 +172,11 @@ def _growth(
 ) -> GrowthSeries:
     counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
     series = [int(value) for value in period.spread(added)]
-    before = sum(int(value) for value in period.spread_before(added))
     return GrowthSeries(
         counted_type=one,
         total=sum(count for _, count, _ in counts),
         states=stacked_bar([state for state in counts if state[1]], WHOLE, 6),
-        new=Trend(sum(series), before),
+        new=Trend(sum(series), int(sum(period.spread_before(added)))),
         added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
     )
 
@@ -208,8 +207,8 @@ class Usage:
     @property
     def memory_rows(self) -> list[tuple[str, list[int]]]:
         """Numbers added in each hour or day, one per type: the table of the small charts."""
-        columns = [growth.added for growth in self.memory]
-        return [(row[0][0], [count for _, count in row]) for row in zip(*columns, strict=True)]
+        rows = zip(*(growth.added for growth in self.memory), strict=True)
+        return [(row[0][0], [count for _, count in row]) for row in rows]
 
     @property
     def query(self) -> str:
