@@ -148,3 +148,18 @@ def test_fact_form_keeps_a_refused_input(ada: Agent, bob: User) -> None:
 
 def test_facts_page_of_an_unknown_agent_is_not_found(alice: User) -> None:
     assert browser(alice).get(reverse("agent_facts", args=["nobody"])).status_code == 404
+
+
+def test_fact_page_lists_what_else_holds_about_its_subject(
+    ada: Agent, actor: Principal, alice: User, bob: User
+) -> None:
+    old, other, third = (
+        fact_learn(agent=ada, content=content, subject=subject, by=actor).fact
+        for content, subject in (("Mail has one host.", "mail"), ("Mail is slow.", "Mail"), ("Ada is calm.", "Ada"))
+    )
+    page = browser(alice).get(old.get_absolute_url())
+    assert [fact.content for fact in page.context["others"]] == ["Mail is slow."]
+    assert "Also about mail" in page.content.decode()
+    assert "Also about" not in browser(alice).get(third.get_absolute_url()).content.decode()
+    fact_invalidate(fact=other, reason="It is fast.", by=Principal.of_user(bob))
+    assert not browser(alice).get(old.get_absolute_url()).context["others"]

@@ -30,6 +30,7 @@ from nousweb.lib.textdiff import diff_texts
 VIEW = "memory.view_fact"
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
+OTHERS_SHOWN = 5
 
 
 def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
@@ -124,10 +125,15 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
     is_plain = not changes and fact.active and len(facts) < 2 and not (fact.valid_from or fact.valid_until)
     holding = {each.pk for each in facts if each.is_current}
     pair: list[Any] = [contradiction.old, contradiction.new] if contradiction else []
+    # The page of a fact that replaced another, or no longer holds, tells its own history, and one of the past no more.
+    is_told = fact.is_current and not chain and scope.past is None
+    told = fact.subject_alias_id if is_told else None
+    others = scope.memory.facts.current().filter(subject_alias__subject__aliases=told).order_by("-recorded_at", "id")
     context = memory_context(
         request,
         scope,
         fact,
+        others=others.exclude(pk__in=[each.pk for each in facts])[:OTHERS_SHOWN] if told else (),
         line=None
         if is_plain
         else timeline_of(facts, changes, holding=holding, contradicted=[(pair[0].pk, pair[1].pk)] if pair else []),
