@@ -231,6 +231,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         row.rules = f"?{urlencode({'role': _role(row)})}"
     if not view and not context["page"].has_next():
         context["rows"] += invited
+        context["also"] = f"and {len(invited)} invited" if invited else ""
     response = render(request, LIST.template, context, status=status)
     response["Cache-Control"] = "no-store"
     return response

@@ -49,6 +49,7 @@ def test_invited_person_makes_one_account_and_is_in(owner):
     assert page.status_code == 200
     assert page["Cache-Control"] == "no-store"
     path = "/" + link_of(page).split("/", 3)[3]
+    assert "1 account and 1 invited" in " ".join(markup(page).split())
     guest = Client()
     assert "role Reviewer" in markup(guest.get(path))
     answer = guest.post(path, NEW)
