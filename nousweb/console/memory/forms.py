@@ -86,10 +86,18 @@ class FactForm(forms.Form):
     project = _project()
     task = _task()
     confidence = forms.FloatField(
-        min_value=0, max_value=1, initial=1.0, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+        min_value=0,
+        max_value=1,
+        initial=1.0,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+        help_text="How sure you are: 0 is a guess, 1 is certain.",
     )
     importance = forms.FloatField(
-        min_value=0, max_value=1, initial=0.5, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+        min_value=0,
+        max_value=1,
+        initial=0.5,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+        help_text="From 0 to 1; 0.5 is usual.",
     )
     source = forms.CharField(max_length=200, required=False, help_text="Where the information comes from.")
     expires_at = _expires_at()

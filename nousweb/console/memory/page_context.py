@@ -51,7 +51,7 @@ BACK = "back"
 """The parameter of an address that has the query of the inspector's preview from which a person came."""
 MAX_BACK_CHARACTERS = 2_000
 DEMANDS = (("present", "Expect in prompt"), ("absent", "Expect not in prompt"))
-ONLY_ONE = ("only_of_subject", "Only fact of its subject")
+ONLY_ONE = ("only_of_subject", "Expect as only fact of its subject")
 """Requirements of an expectation, with the labels of their buttons."""
 
 

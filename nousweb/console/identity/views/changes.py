@@ -76,6 +76,7 @@ class ChangesForm(forms.Form):
 LIST = ListPage(
     title="Changes",
     noun="change",
+    about="What programs that follow this agent are told, the latest first.",
     empty="All changes of this agent are listed here and sent to readers of GET /api/changes and to webhooks.",
     is_exported=False,
 )
