@@ -285,6 +285,15 @@ def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal,
     assert IdentityVersion.objects.current().get(section="preferences").content == ""
 
 
+def test_review_tells_what_makes_its_risk(ada: Agent, actor: Principal, bob: User) -> None:
+    long = make_proposal(ada, actor, "protocols", "Ask before you write. " * 60)
+    high = make_proposal(ada, actor, "values")
+    page = markup(browser(bob).get(reverse("proposal", args=[long.pk])))
+    assert "It changes 1,319 characters, more than one takes in at a glance" in page
+    page = markup(browser(bob).get(reverse("proposal", args=[high.pk])))
+    assert "Every change of Values is, whatever it says" in page
+
+
 def test_review_withdrawal_is_of_ones_own_proposal_only(ada: Agent, actor: Principal, bob: User) -> None:
     own, other = make_proposal(ada, Principal.of_user(bob)), make_proposal(ada, actor, "boundaries", "Never lie.")
     assert decide(bob, other, "withdraw").status_code == 403
