@@ -73,9 +73,9 @@ def test_undo_offer_names_the_decision_once(ada, actor, bob, reviewer):
     MemoryReview.objects.update(subject="")
     review_resolve(review=review, resolution="both", by=reviewer)
     page = shown_text(browser(bob).get("/inbox/", {"undone": str(review.pk)}).content.decode())
-    at = page.index("Both are true")
+    at = page.index("Kept both")
     told = " ".join(page[at : at + 200].split())
-    assert told.startswith(f"Both are true: {review.get_kind_display()}, Tim sometimes goes to the gym with Ann")
+    assert told.startswith("Kept both: Tim sometimes goes to the gym with Ann")
     assert "Ann.." not in page
 
 
