@@ -67,6 +67,7 @@ class _Given:
             numbered = pattern.sub(" ", numbered)
         for digits in re.findall(r"\d+(?:\.\d+)?", numbered.replace(",", "")):
             self.units[_plain(digits)] |= set() if self.units[_plain(digits)] else {""}
+        self.sizes = {_sized(number, unit) for number, units in self.units.items() for unit in units}
         dates = re.findall(r"\b\d{4}-\d\d-\d\d\b", " ".join(cited))
         self.words |= {day_name[day.weekday()].lower() for day in map(day_of, dates) if day}
         self.sums: set[str] = set()
@@ -102,10 +103,7 @@ class _Given:
             return True
         if not unit:
             return any(moment.lstrip("?").startswith((f"{value:0>2}:", f"{value}-")) for _, moment in self.moments)
-        kind, size = _SIZES.get(unit, ("", 0.0))
-        others = ((number, *_SIZES.get(known, ("-", 0.0))) for number, units in self.units.items() for known in units)
-        return any(other == kind and _plain(float(number) * per) == _plain(float(value) * size)
-                   for number, other, per in others)  # fmt: skip
+        return unit in _SIZES and _sized(value, unit) in self.sizes
 
 
 def absent_words(answer: str, given: str, cited: Collection[str] = ()) -> tuple[int, Spans]:
@@ -167,6 +165,12 @@ def _flat(text: str) -> str:
 
 def _plain(number: str | float) -> str:
     return f"{float(number):.10g}"
+
+
+def _sized(number: str, unit: str) -> tuple[str, str]:
+    """The kind of a size, empty for another unit, and the number in that kind's own unit."""
+    kind, size = _SIZES.get(unit, ("", 0.0))
+    return kind, _plain(float(number) * size)
 
 
 def _values(tokens: Iterable[Token]) -> list[tuple[str, str]]:

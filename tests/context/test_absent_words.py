@@ -59,3 +59,9 @@ def test_names_and_numbers_of_nowhere_are_absent(answer: str, words: list[str]) 
 def test_odd_answers_are_compared_in_linear_time(text: str) -> None:
     checked, spans = absent_words(text * (100_000 // len(text)), GIVEN, [text])
     assert checked >= len(spans)
+
+
+def test_thousands_of_sizes_are_compared_in_linear_time() -> None:
+    sizes = range(1, 10_000)
+    assert absent_words(" ".join(f"{n} GB" for n in sizes), " ".join(f"{n}000 MB" for n in sizes))[1] == []
+    assert len(absent_words(" ".join(f"{n} GB" for n in sizes), " ".join(f"{n} ms" for n in sizes))[1]) == len(sizes)
