@@ -174,7 +174,7 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
     more = f" and {len(words) - ABSENT_TOLD:,} more" if len(words) > ABSENT_TOLD else ""
     told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
     if compared and not words:
-        told = "Every name and number of it is in the prompt."
+        told = "Every name and number of the answer is in the prompt."
     return {"told": told, "absent": words, "look": f"answer-check outcome-{'error' if words else 'passed'}"}, absent
 
 
