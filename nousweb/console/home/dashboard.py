@@ -261,9 +261,9 @@ def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> 
     return (
         for_visible_agents(runs, sight)
         .order_by("-created_at", "-id")
-        .annotate(slug=F("agent__slug"), question=Left("input", INPUT_READ))
+        .annotate(slug=F("agent__slug"), question=Left("input", INPUT_READ), answer=Left("response", INPUT_READ))
         .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
-        .values_list("id", "slug", "question", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
+        .values_list("id", "slug", "question", "answer", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
     )
 
 
@@ -277,11 +277,12 @@ def failed_prompts(rows: Rows) -> list[dict[str, Any]]:
     return [
         {
             "question": question,
+            "answer": answer,
             "why": "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
             "at": moment_read(at),
             "url": reverse("agent_context_run", args=[slug, key]),
         }
-        for key, slug, question, outcome, at, _ in rows
+        for key, slug, question, answer, outcome, at, _ in rows
     ]
 
 

@@ -341,11 +341,11 @@ def test_expectations_of_fourteen_days_are_drawn_with_those_that_failed(
 def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, charlie: User) -> None:
     run(ada, ago(days=20), outcome="failure")
     run(ada, ago(days=1), outcome="success")
-    run(ada, ago(days=3), input="Which queue?", outcome="failure")
+    run(ada, ago(days=3), input="Which queue?", outcome="failure", response="The old one.")
     run(ada, ago(days=2), input="Which database?", failed_sections=[["episodes", "timeout"]])
     run(ada, ago(hours=1), input="A secret", outcome="failure", persona="subconscious")
-    assert [(one["question"], one["why"]) for one in board(bob).failed_prompts] == [
-        ("Which database?", "Section missing"), ("Which queue?", "")
+    assert [(one["question"], one["answer"], one["why"]) for one in board(bob).failed_prompts] == [
+        ("Which database?", "", "Section missing"), ("Which queue?", "The old one.", "")
     ]  # fmt: skip
     assert len(board(charlie).failed_prompts) == 3
     assert browser(bob).get(board(bob).failed_prompts[0]["url"]).status_code == 200
