@@ -386,12 +386,14 @@ for (const type of ["input", "change"]) {
     const number = changes.length;
     form.toggleAttribute("data-changed", number > 0);
     if (!number) dirty.delete(form);
-    document.getElementById("settings-changes").textContent = changes.map(change).join("; ");
+    settingsSaid.textContent = changes.map(change).join("; ") || UNCHANGED;
     const save = saverOf(form);
     save.disabled = !number;
     save.textContent = number ? `Save ${number} change${number === 1 ? "" : "s"}` : "Save settings";
   });
 }
+const settingsSaid = document.getElementById("settings-changes");
+const UNCHANGED = settingsSaid?.textContent;
 const saverOf = (form) => [...form.elements].find((field) => field.type === "submit");
 for (const form of $$("[data-settings]:not([data-changed])")) saverOf(form).disabled = true;
 for (const field of $$("[data-settings] :is([type=number], [type=text], select)")) {
