@@ -78,3 +78,22 @@ def test_views_of_a_page_are_a_menu_on_a_phone(log_in: LogIn, ada: Agent, bob: U
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.locator(".views summary")).to_be_hidden()
     expect(memory).to_be_visible()
+
+
+SMALL = """() => [...document.querySelectorAll("body *")]
+  .filter((one) => one.checkVisibility({visibilityProperty: true}))
+  .filter((one) => {
+    const words = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
+    const size = parseFloat(getComputedStyle(one).fontSize)
+    const pressed = one.matches(".btn, .breadcrumb a, details.more > summary, .tab, .nav-link")
+    return !one.matches(".avatar, .visually-hidden")
+      && ((words && size > 0 && size < 13) || (pressed && one.offsetHeight < 40))
+  }).map((one) => one.outerHTML.slice(0, 120))"""
+
+
+def test_phone_shows_no_text_and_no_button_too_small(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor, "values")
+    page = log_in(bob, width=390, height=844)
+    for place in ("/", "/inbox/", f"/review/{proposal.pk}/", "/agents/ada/identity/values/", "/agents/ada/health/"):
+        page.goto(place)
+        assert page.evaluate(SMALL) == [], place

@@ -67,8 +67,11 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie)
 def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, actor, alice):
     make_events(ada, actor, "The ferry ran late.", loop_id="one", ts=clock.now() - timedelta(days=1))
     embed_pending_rows()
-    shown = browser(alice).get(URL, {"input": "What happened yesterday?"}).context["shown"]
+    page = browser(alice).get(URL, {"input": "What happened yesterday?"})
+    shown = page.context["shown"]
     assert [one["parts"] for one in shown.memories if one["by_time"]] == ["“yesterday”"]
+    once = r'by-time" title="[^"]*">\s*<span class="relevance-parts">“yesterday”'
+    assert re.search(once, text(page)), "its day stands beside its text, and nowhere else"
 
 
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
