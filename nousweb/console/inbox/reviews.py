@@ -62,7 +62,9 @@ class ResolutionButton:
 
 
 RESOLUTION_BUTTONS = {
-    Resolution.SAME: ResolutionButton("same", "Same", "The old fact is confirmed, and the new one is merged into it."),
+    Resolution.SAME: ResolutionButton(
+        "same", "Both say the same", "The old fact is confirmed, and the new one is merged into it."
+    ),
     Resolution.REPLACE: ResolutionButton(
         "replace", "New replaces old", "The old fact was true until the new one became true."
     ),
