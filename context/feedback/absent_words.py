@@ -7,8 +7,8 @@ import re
 from calendar import day_name
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache
-from itertools import combinations, islice, pairwise
+from functools import cache, cached_property
+from itertools import combinations, pairwise
 
 from context.engine.analysis.intent import names_of
 from context.feedback.content_words import STOP_WORDS, content_words
@@ -37,6 +37,12 @@ _NO_CLAIM = re.compile(
 _PART = re.compile(r"[^\W_]+").findall
 _LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])\s", re.MULTILINE)
 _NUMBERED = re.compile(rf"\d|\b(?:{'|'.join([*w.NUMBER_WORDS, 'noon', 'midnight'])})\b", re.IGNORECASE)
+_N = rf"\b(?:\d+(?:\.\d+)?|(?:{'|'.join(w.NUMBER_WORDS)})\b)"
+# A number whose unit stands behind another one, or in the name of what has that value; and both as one size.
+_UNIT_ELSEWHERE = {
+    rf"({_N})(?=(?:-|\s(?:(?:to|and|or|of)\s)?){_N}\s?({_UNIT}))": r"\1 \2 ",
+    rf"(?<![^\W_])({_UNIT})(?<=\w)\W{{0,3}}[=:]\W{{0,3}}({_N})(?!\w|[.,:/-]\d|\s?{_UNIT})": r" \2 \1 ",
+}
 _COMMON = w.words("ok fyi tl dr asap eta tbd todo ps nb utc gmt am pm")
 _VERB = re.compile(r"\s+([a-z]+?)(?:n['’]t)?\b")
 _NO_NAME = re.compile(r"(?:ion|ment|ness|ity|cy|[ae]nce|ing|thing)$")
@@ -54,11 +60,12 @@ MAX_ADDED = 60
 class _Given:
     """What the agent was given, in the form that is compared."""
 
-    def __init__(self, text: str, cited: Collection[str]) -> None:
-        numbered = _LIST_ITEM.sub("", "\n".join(line for line in text.splitlines() if _NUMBERED.search(line)))
-        tokens = tokens_of(re.sub(r"(?<=\d)[–—→/](?=\d)", " ", numbered))
-        self.flat = _flat(text)
-        self.words = {word.text for word in content_words(text)}
+    def __init__(self, text: str, cited: Collection[str], answer: str) -> None:
+        # A prompt is long, and many answers ask for few of its words and none of its numbers.
+        self.text, self.cited = "\n".join(dict.fromkeys(text.splitlines())), cited
+        self.flat = _flat(self.text)
+        numbered = _numbered(self.text) if any(one.search(answer) for one in (*DATES, CLOCK, *_NUMBERS)) else ""
+        tokens = tokens_of(numbered)
         self.moments = [token.text.partition(":")[::2] for token in tokens if token.text[:2] in ("d:", "t:")]
         self.units: dict[str, set[str]] = defaultdict(set)
         for value, unit in _values(tokens):
@@ -68,19 +75,17 @@ class _Given:
         for digits in re.findall(r"\d+(?:\.\d+)?", numbered.replace(",", "")):
             self.units[_plain(digits)] |= set() if self.units[_plain(digits)] else {""}
         self.sizes = {_sized(number, unit) for number, units in self.units.items() for unit in units}
-        dates = re.findall(r"\b\d{4}-\d\d-\d\d\b", " ".join(cited))
-        self.words |= {day_name[day.weekday()].lower() for day in map(day_of, dates) if day}
-        self.sums: set[str] = set()
+        values = [value for value in dict.fromkeys(_values(tokens_of(answer))) if self._has(*value)][:MAX_ADDED]
+        for (one, unit), (other, other_unit) in combinations(values, 2):
+            if unit == other_unit:
+                self.units[_plain(float(one) + float(other))].add(unit)
+                self.units[_plain(abs(float(one) - float(other)))].add(unit)
 
-    def add_sums(self, text: str) -> None:
-        """Know the sums and differences of the numbers of `text` that are known."""
-        values = dict.fromkeys(value for value in _values(tokens_of(text)) if self._has(*value))
-        self.sums = {
-            _plain(abs(float(one) + sign * float(other)))
-            for (one, unit), (other, other_unit) in combinations(islice(values, MAX_ADDED), 2)
-            for sign in (1, -1)
-            if unit == other_unit
-        }
+    @cached_property
+    def words(self) -> set[str]:
+        dates = re.findall(r"\b\d{4}-\d\d-\d\d\b", " ".join(self.cited))
+        days = {day_name[day.weekday()].lower() for day in map(day_of, dates) if day}
+        return days | {word.text for word in content_words(self.text)}
 
     def has_words(self, text: str) -> bool:
         """Whether it has each word of `text`, in any form."""
@@ -89,29 +94,28 @@ class _Given:
             for word in content_words(text)
         )
 
-    def has_values(self, text: str) -> bool:
-        """Whether it has the number, date or time that `text` is."""
+    def has_values(self, text: str) -> bool | None:
+        """Whether it has the number, date or time that `text` is. None: only the number, without a unit."""
         tokens = tokens_of(text)
-        return all(self._has(*value) for value in _values(tokens)) and all(
+        found = {self._has(*value) for value in _values(tokens)} | {
             any(kind == known_kind and _agree(moment, known) for known_kind, known in self.moments)
             for kind, moment in (token.text.partition(":")[::2] for token in tokens if token.text[:2] in ("d:", "t:"))
-        )
+        }
+        return False not in found and (None not in found or None)
 
-    def _has(self, value: str, unit: str) -> bool:
+    def _has(self, value: str, unit: str) -> bool | None:
         held = self.units.get(value) or set()
-        if unit in held or "" in held or (held and not unit) or value in self.sums:
+        if unit in held or (held and not unit) or (unit in _SIZES and _sized(value, unit) in self.sizes):
             return True
-        if not unit:
-            return any(moment.lstrip("?").startswith((f"{value:0>2}:", f"{value}-")) for _, moment in self.moments)
-        return unit in _SIZES and _sized(value, unit) in self.sizes
+        begins = () if held or unit else (f"{value:0>2}:", f"{value}-")
+        return None if "" in held else any(moment.lstrip("?").startswith(begins) for _, moment in self.moments)
 
 
 def absent_words(answer: str, given: str, cited: Collection[str] = ()) -> tuple[int, Spans]:
-    """How many names and numbers of `answer` were compared with all that the agent was `given`, 0 if another word may
-    be a name, and where those stand that are absent there. Known are also sums of known numbers of the answer, and
+    """How many names and numbers of `answer` were compared with all that the agent was `given`, 0 if that is not
+    sure of each, and where those stand that are absent there. Known are also sums of known numbers of the answer, and
     weekdays of the dates of the memories that it refers to (`cited`)."""
-    known = _Given(given, cited)
-    known.add_sums(answer)
+    known = _Given(given, cited, answer)
     taken, compared, unsure, absent = bytearray(len(answer)), 0, False, []
     for found in _NO_CLAIM.finditer(answer):
         taken[slice(*found.span())] = b"1" * len(found[0])
@@ -126,9 +130,9 @@ def absent_words(answer: str, given: str, cited: Collection[str] = ()) -> tuple[
 
 def _claims(answer: str, known: _Given) -> Iterator[tuple[int, int, bool | None]]:
     """Each name, number and quote of the answer, and whether it is known; of two in one place the first counts. None:
-    the first word of a sentence, unknown, which may be a name."""
+    not sure, as for the first word of a sentence, unknown, which may be a name."""
     items, has_values = str(len(_LIST_ITEM.findall(answer))), cache(known.has_values)
-    checks: list[tuple[Iterable[re.Pattern[str]], Callable[[str], bool]]] = [
+    checks: list[tuple[Iterable[re.Pattern[str]], Callable[[str], bool | None]]] = [
         ([_QUOTED], lambda text: _flat(text) in known.flat),
         ([_CODE], known.has_words),
         ([*DATES, CLOCK], has_values),
@@ -171,6 +175,16 @@ def _sized(number: str, unit: str) -> tuple[str, str]:
     """The kind of a size, empty for another unit, and the number in that kind's own unit."""
     kind, size = _SIZES.get(unit, ("", 0.0))
     return kind, _plain(float(number) * size)
+
+
+def _numbered(text: str) -> str:
+    """The numbers of `text`, each with the words beside it: its unit, or the rest of a date or time."""
+    said = re.sub(r"(?<=\d)[–—→/](?=\d)", " ", _LIST_ITEM.sub("", text)).split()
+    kept = {place + beside for place, word in enumerate(said) if _NUMBERED.search(word) for beside in range(-2, 3)}
+    numbered = " ".join(word for place, word in enumerate(said) if place in kept)
+    for pattern, size in _UNIT_ELSEWHERE.items():
+        numbered = re.sub(pattern, size, numbered, flags=re.IGNORECASE)
+    return numbered
 
 
 def _values(tokens: Iterable[Token]) -> list[tuple[str, str]]:

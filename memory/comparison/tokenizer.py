@@ -125,18 +125,19 @@ def _read_chunk(chunk: str, found: list[Token]) -> None:
         word = inside[: len(word) + 1]  # of several, or of a name that ends so
     closing = inside[len(word) :]
     fresh = not found or found[-1].text == "|"
-    whole = set("/@\\_") & set(word) or word.startswith(_TIME_TOKENS) or _TELLING & set(word.casefold().split("-"))
-    for place, part in enumerate([word] if whole else _HYPHEN.split(word)):
+    split = "-" in word and not word.startswith(_TIME_TOKENS) and set("/@\\_").isdisjoint(word)
+    split = split and _TELLING.isdisjoint(word.casefold().split("-"))
+    for place, part in enumerate(_HYPHEN.split(word) if split else [word]):
         if part:
             _read_word(part, found, fresh and place == 0)
-    for border, marks in (("?", "?"), ("|", ".;:!…"), (",", ",)]}")):
+    for border, marks in (("?", "?"), ("|", ".;:!…"), (",", ",)]}")) if closing else ():
         if set(marks) & set(closing):
             return _add(found, Token(border, border))
     return None
 
 
 def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
-    if possessive := re.search(r"(?<=.)'s$|(?<=s)'$", raw, re.IGNORECASE):
+    if possessive := "'" in raw and re.search(r"(?<=.)'s$|(?<=s)'$", raw, re.IGNORECASE):
         raw = raw[: possessive.start()]
     lower, last = raw.casefold(), found[-1] if found else Token("", "")
     number = _NUMBER.fullmatch(raw)

@@ -53,6 +53,26 @@ def test_names_and_numbers_of_nowhere_are_absent(answer: str, words: list[str]) 
 
 
 @pytest.mark.parametrize(
+    ("given", "answer", "told"),
+    [
+        ("Mail goes through two providers; peek(n=3).", "It was set back to 2 seconds.", (0, [])),
+        ("Mail goes through two providers; peek(n=3).", "Wait for 3 hours.", (0, [])),
+        ("The pause is 2 seconds.", "The pause is 2 days.", (1, [(13, 19)])),
+        ("Carts live from two to 30 days.", "Carts live for 2 days.", (1, [])),
+        ("It takes 24–30 hours.", "It takes one day.", (1, [])),
+        ("410 of 780 GB are used.", "It has 780 GB, and 410 GB are used.", (2, [])),
+        ("timeout_ms=300", "It waits for 0.3 seconds.", (1, [])),
+        ("| pause (minutes) |\n|---|\n| 20 |", "It waits for 20 minutes.", (0, [])),
+        ("Durations in minutes: 20", "It waits for 20 minutes.", (1, [])),
+        ("Time: 02:10", "It began at 02:10.", (1, [])),
+        ("Two stand by, and three more work.", "With 2 and 3 it takes 5 days.", (0, [])),
+    ],
+)
+def test_number_without_a_unit_vouches_for_none(given: str, answer: str, told: tuple[int, list[object]]) -> None:
+    assert absent_words(answer, given) == told
+
+
+@pytest.mark.parametrize(
     "text",
     ["Ask Dave about 250 GB on Tuesday. ", "\n", "“", "a", "7 ", "1,000", "- ", "Ab ", "`", "| |\n", "2026-99-99 "],
 )
