@@ -99,7 +99,9 @@ def test_palette_decides_about_no_row_that_is_not_selected(
 
 def test_palette_fits_a_phone(log_in: LogIn, ada: Agent, bob: User) -> None:
     page = log_in(bob, width=390, height=700)
-    opened(page, "/agents/ada/identity/")
+    page.goto("/agents/ada/identity/")
+    page.get_by_role("button", name="Search or go to").click()
+    expect(page.locator("#palette")).to_be_visible()
     box = page.locator("#palette").bounding_box()
     assert box is not None
     assert box["x"] >= 0

@@ -464,7 +464,7 @@ class PromptView:
                 "count": counts[one["verdict"]],
                 "help": helps.get(one["verdict"], ("", "")),
                 "title": _SUMMARY_LABEL.sub("Session: ", one["text"], count=1).strip().partition("\n")[0],
-                "reached": _by_time(one, time) or f"{one.get('relevance') or 0:.2f}",
+                "reached": f"“{time['text']}”" if _by_time(one, time) else f"{one.get('relevance') or 0:.2f}",
                 "least": f"of {one['threshold']:.2f}" if one["verdict"] == "below_threshold" else "",
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
