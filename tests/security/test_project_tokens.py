@@ -9,7 +9,7 @@ from context.models import MemoryUsage
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
-from memory.models import Censor, Decision, Episode, Event, Fact, Job, LoopSummary, Procedure, WorkingMemory
+from memory.models import Censor, Decision, Episode, Event, Fact, Job, LoopSummary, MemoryReview, Procedure, WorkingMemory
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
@@ -250,6 +250,21 @@ def test_project_token_is_shown_nothing_that_people_found_wrong_elsewhere(api, a
     ask = {"session_id": "s", "input": f"What does the {SECRET} ledger use?", "explain": True}
     assert "PostgreSQL" not in full.post("/context", {**ask, "project": "zeus"}).json()["system_prompt"]
     assert "PostgreSQL" in caller.post("/context", {**ask, "project": "apollo"}).json()["system_prompt"]
+
+
+@pytest.mark.parametrize("per_day", [0, 9])
+def test_project_token_is_told_no_id_of_what_its_fact_contradicts_elsewhere(api, ada, per_day):
+    """Whether a review is opened, or nobody is asked any more."""
+    ada.config = {"attention": {"per_day": per_day, "per_hundred_facts": per_day}}
+    ada.save()
+    full = api.as_token(make_token(ada, name="full"))
+    about = {"subject": "Tim", "attribute": "spotter"}
+    first = full.post("/facts", {"content": "Tim has a spotter called Ann.", **about, "value": "Ann", "project": "zeus"})
+    caller = api.as_token(make_token(ada, name="both", projects=["apollo"], global_memory="write"))
+    second = caller.post("/facts", {"content": "Tim has a spotter called Ben.", **about, "value": "Ben"})
+    assert second.status_code == 201, second.content
+    assert MemoryReview.objects.exists()
+    assert first.json()["fact"]["id"] not in second.content.decode()
 
 
 def test_project_token_is_made_by_people_and_audited(ada, foreign):

@@ -254,7 +254,9 @@ def fact_reconcile(
     action = "queued" if opened else "superseded" if superseded else "stored"
     beside = MemoryReview.objects.filter(agent=fact.agent_id, new=fact, status=MemoryReview.Status.UNDECIDED)
     undecided = beside.order_by("created_at", "id").values_list("old", flat=True) if drafts or of_attributes else ()
-    return LearnResult(action, fact, tuple(superseded), opened, tuple(undecided))
+    # A caller may be compared with what it may not know of.
+    told = tuple(key for key in undecided if by.reads(olds[key]))
+    return LearnResult(action, fact, tuple(superseded), opened, told)
 
 
 def _recorded_before(fact: Fact, matches: Sequence[FactMatch]) -> list[FactMatch]:

@@ -17,7 +17,7 @@ from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, FactMatch, Kind, reasons_of
 from memory.jobs import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
-from memory.models import Attribute, Censor, Fact, MemoryReview, MemoryReviewQuerySet, Relation
+from memory.models import Attribute, Censor, Fact, MemoryReview, MemoryReviewQuerySet, Relation, scope_contains
 from memory.policy import (
     MAX_ATTRIBUTE_CHARACTERS,
     MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,
@@ -82,8 +82,9 @@ def pair_reviews_open(
     for review in opened:
         draft = drafts_by_key[review.about]
         new = draft.new
-        is_undecided = review.status == Status.UNDECIDED
-        if draft.contradicts and new.contradiction_of_id is None and not is_undecided:
+        # It is told to all who read the new fact.
+        is_told = review.status != Status.UNDECIDED and scope_contains(draft.old, new)
+        if draft.contradicts and new.contradiction_of_id is None and is_told:
             new.put(contradiction_of=draft.old)
         if judge and draft.judge_result is None:
             job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
