@@ -45,6 +45,7 @@ _UNIT_ELSEWHERE = {
 }
 _COMMON = w.words("ok fyi tl dr asap eta tbd todo ps nb utc gmt am pm")
 _VERB = re.compile(r"\s+([a-z]+?)(?:n['’]t)?\b")
+_MOMENT = re.compile(r"d:(?:\?|\d{2,4})-\d{1,2}-\d\d|t:\??\d\d:\d\d")
 _NO_NAME = re.compile(r"(?:ion|ment|ness|ity|cy|[ae]nce|ing|thing)$")
 _SIZES = {
     unit: (kind, float(size))
@@ -66,7 +67,10 @@ class _Given:
         self.flat = _flat(self.text)
         numbered = _numbered(self.text) if any(one.search(answer) for one in (*DATES, CLOCK, *_NUMBERS)) else ""
         tokens = tokens_of(numbered)
-        self.moments = [token.text.partition(":")[::2] for token in tokens if token.text[:2] in ("d:", "t:")]
+        self.moments: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for kind, moment in _moments(tokens):
+            self.moments[kind, _repeated(kind, moment)].add(moment)
+        self.hours_and_years = {re.split("[:-]", one.lstrip("?"))[0] for some in self.moments.values() for one in some}
         self.units: dict[str, set[str]] = defaultdict(set)
         for value, unit in _values(tokens):
             self.units[value].add(unit)
@@ -97,18 +101,22 @@ class _Given:
     def has_values(self, text: str) -> bool | None:
         """Whether it has the number, date or time that `text` is. None: only the number, without a unit."""
         tokens = tokens_of(text)
-        found = {self._has(*value) for value in _values(tokens)} | {
-            any(kind == known_kind and _agree(moment, known) for known_kind, known in self.moments)
-            for kind, moment in (token.text.partition(":")[::2] for token in tokens if token.text[:2] in ("d:", "t:"))
-        }
+        found = {self._has(*value) for value in _values(tokens)} | {self._tells(*one) for one in _moments(tokens)}
         return False not in found and (None not in found or None)
 
     def _has(self, value: str, unit: str) -> bool | None:
         held = self.units.get(value) or set()
         if unit in held or (held and not unit) or (unit in _SIZES and _sized(value, unit) in self.sizes):
             return True
-        begins = () if held or unit else (f"{value:0>2}:", f"{value}-")
-        return None if "" in held else any(moment.lstrip("?").startswith(begins) for _, moment in self.moments)
+        return None if "" in held else not (held or unit) and f"{value:0>2}" in self.hours_and_years
+
+    def _tells(self, kind: str, moment: str) -> bool:
+        """Whether it has a date or time that may be the same, as far as both are told."""
+        known = self.moments[kind, _repeated(kind, moment)]
+        if kind == "d":
+            return bool(known) if moment[0] == "?" else not known.isdisjoint((moment, f"?-{moment[-5:]}"))
+        hours = [(int(one.lstrip("?")[:2]) - int(moment.lstrip("?")[:2]), "?" in one + moment) for one in known]
+        return any(apart % (12 if unsure else 24) == 0 for apart, unsure in hours)
 
 
 def absent_words(answer: str, given: str, cited: Collection[str] = ()) -> tuple[int, Spans]:
@@ -196,9 +204,11 @@ def _values(tokens: Iterable[Token]) -> list[tuple[str, str]]:
     ]
 
 
-def _agree(one: str, other: str) -> bool:
-    """Whether two dates or times may be the same, as far as both are told."""
-    if ":" in one:
-        hours = [int(moment.lstrip("?")[:2].rstrip(":")) for moment in (one, other)]
-        return one[-2:] == other[-2:] and (hours[0] - hours[1]) % (12 if "?" in one + other else 24) == 0
-    return one[-5:] == other[-5:] and (one[0] == "?" or other[0] == "?" or one == other)
+def _repeated(kind: str, moment: str) -> str:
+    """What of a date or time is the same each year, or each hour."""
+    return moment[-5:] if kind == "d" else moment[-2:]
+
+
+def _moments(tokens: Iterable[Token]) -> list[tuple[str, str]]:
+    """The dates ("d") and times ("t") of the tokens."""
+    return [(token.text[0], token.text[2:]) for token in tokens if _MOMENT.fullmatch(token.text)]

@@ -85,3 +85,16 @@ def test_thousands_of_sizes_are_compared_in_linear_time() -> None:
     sizes = range(1, 10_000)
     assert absent_words(" ".join(f"{n} GB" for n in sizes), " ".join(f"{n}000 MB" for n in sizes))[1] == []
     assert len(absent_words(" ".join(f"{n} GB" for n in sizes), " ".join(f"{n} ms" for n in sizes))[1]) == len(sizes)
+
+
+def test_texts_that_look_like_tokens_of_a_time_are_compared() -> None:
+    given = "Set t:x to 5. Is the flag t:ab2? See d:1-2, t:?9 and d:?-x-30."
+    for answer in ("At 5 pm.", "On 30 June at 09:00.", "t:x d:? t:", given):
+        absent_words(answer, given)
+
+
+def test_thousands_of_dates_and_times_are_compared_in_linear_time() -> None:
+    dates = " ".join(f"{year}-10-14 {year % 24}:{year % 60:02}," for year in range(1000, 9999))
+    others = " ".join(f"{year}-10-15 {year}" for year in range(1000, 9999))
+    assert absent_words(dates, dates)[1] == []
+    assert len(absent_words(others[:20_000], dates)[1]) > 1_000

@@ -162,20 +162,25 @@ _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 ABSENT = 0
 """Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
 ABSENT_TOLD = 8
+MAX_COMPARED, MAX_GIVEN = 20_000, 100_000
+"""Characters of an answer, and of what the agent was given, that a page compares."""
 
 
 def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]) -> tuple[dict[str, Any], Spans]:
     """What the page says of the names and numbers of the answer, and where those are that neither the prompt has, nor
     the question, the conversation and the memories that were shown (`texts`). `cited`: those that it refers to."""
     said = [message["content"] for message in run.request.get("conversation") or ()]
-    given = "\n".join([run.system_prompt, run.input, *said, *texts])
+    given = "\n".join([run.system_prompt, run.input, *said, *texts]) if run.response else ""
+    if len(run.response) > MAX_COMPARED or len(given) > MAX_GIVEN:
+        return {"told": "Too long to be compared with its prompt.", "look": "help"}, []
     compared, absent = absent_words(run.response, given, cited)
     words = list(dict.fromkeys(run.response[start:end].strip("`") for start, end in absent))
     more = f" and {len(words) - ABSENT_TOLD:,} more" if len(words) > ABSENT_TOLD else ""
     told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
     if compared and not words:
-        told = "Every name and number of the answer is in the prompt."
-    return {"told": told, "absent": words, "look": f"answer-check outcome-{'error' if words else 'passed'}"}, absent
+        # Not in green: words that are there support nothing yet.
+        told = "No name or number in it that the agent was not given."
+    return {"told": told, "absent": words, "look": "answer-check outcome-error" if words else "help"}, absent
 
 
 def answer_pieces(
