@@ -9,7 +9,18 @@ from context.models import MemoryUsage
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
-from memory.models import Censor, Decision, Episode, Event, Fact, Job, LoopSummary, MemoryReview, Procedure, WorkingMemory
+from memory.models import (
+    Censor,
+    Decision,
+    Episode,
+    Event,
+    Fact,
+    Job,
+    LoopSummary,
+    MemoryReview,
+    Procedure,
+    WorkingMemory,
+)
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
@@ -259,7 +270,9 @@ def test_project_token_is_told_no_id_of_what_its_fact_contradicts_elsewhere(api,
     ada.save()
     full = api.as_token(make_token(ada, name="full"))
     about = {"subject": "Tim", "attribute": "spotter"}
-    first = full.post("/facts", {"content": "Tim has a spotter called Ann.", **about, "value": "Ann", "project": "zeus"})
+    first = full.post(
+        "/facts", {"content": "Tim has a spotter called Ann.", **about, "value": "Ann", "project": "zeus"}
+    )
     caller = api.as_token(make_token(ada, name="both", projects=["apollo"], global_memory="write"))
     second = caller.post("/facts", {"content": "Tim has a spotter called Ben.", **about, "value": "Ben"})
     assert second.status_code == 201, second.content
