@@ -141,8 +141,8 @@ def make_environment() -> None:
 def install(lock_name: str) -> None:
     """Install exactly the packages of the lock, checking every hash.
 
-    uv needs a third of the time that pip needs. Where pip is told to use another index or a proxy, which uv does not
-    know of, or where uv fails, pip does it.
+    uv needs a third of the time that pip needs. Where there is none and pip is told to use another index or a proxy,
+    which uv does not know of, or where uv cannot be installed or fails, pip does it.
     """
     lock = PROJECT / "requirements" / lock_name
     pip = [str(PYTHON), "-I", "-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check"]
@@ -156,7 +156,7 @@ def install(lock_name: str) -> None:
         block = re.search(r"^uv==(.|\n(?= ))*", lock.with_name("dev.lock").read_text(), re.MULTILINE)
         try:
             only_uv.write_text(block[0] if block else "")
-            run_installer(pip, only_uv)
+            run_installer([*pip, "--only-binary=:all:"], only_uv)
             run_installer([str(PYTHON), "-I", "-m", "uv", *uv], lock)
         except SetupProblem:
             say("  once more, with pip")

@@ -185,6 +185,9 @@ def _address(prefix: str, name: str, *args: str) -> str:
     return reverse(name, args=args)
 
 
+VIEW_PROPOSAL = "identity.view_changeproposal"
+
+
 @dataclass(frozen=True)
 class _Rights:
     """The permissions of a person who sees all agents that determine which rows they may count."""
@@ -203,7 +206,7 @@ def _waiting(by: Principal) -> dict[str, int]:
     rows: Iterable[tuple[str, int]]
     if by.agents is None:
         # Each page asks for it, and writing the query takes ten times as long as its answer.
-        rights = _Rights(frozenset(filter(by.may, (VIEW_SUBCONSCIOUS, VIEW_EXPECTATION))))
+        rights = _Rights(frozenset(filter(by.may, (VIEW_SUBCONSCIOUS, VIEW_EXPECTATION, VIEW_PROPOSAL))))
         rows = _WAITING.rows(rights, person=int(by.id))
     else:
         rows = _waiting_rows(by, int(by.id))
@@ -220,11 +223,12 @@ def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
     inbox, held_back, notified = (Value(name, output_field=TextField()) for name in (INBOX, HELD_BACK, NOTIFIED))
     applied = When(status=ChangeProposal.Status.APPLIED, then=Value(APPLIED))
     proposed = Case(applied, default=inbox, output_field=TextField())
+    proposals = ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person))
     guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
     pages: list[tuple[QuerySet[Any], Any]] = [
-        (ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person)), proposed),
         (visible_reviews(by).pending().filter(not_snoozed(person)), inbox),
         (visible_reviews(by).held_back(), held_back),
+        *([(proposals, proposed)] if by.may(VIEW_PROPOSAL) else []),
         *([(broken_results(by), Cast("agent__slug", TextField()))] if by.may(VIEW_EXPECTATION) else []),
         (Notification.objects.filter(person_id=person).visible_to(by).unread(), notified),
         (DemoTour.objects.filter(person_id=person), guided),

@@ -59,7 +59,6 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
 """Word, and the reason of all that have it, by verdict, in the order of the page."""
 
 HELPS: Mapping[str, tuple[str, str]] = {
-    "below_threshold": ("Lower a threshold", "settings"),
     "over_budget": ("Raise a budget", "settings"),
     "low_importance": ("See the profile", "profile"),
     "excluded_kind": ("See the profile", "profile"),

@@ -163,7 +163,7 @@ LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
 LEFT_OUT_SHOWN = 3
 """Memories of each reason, the nearest to the prompt, that stand beside those in it."""
-_SUMMARY_LABEL = re.compile(r"Input: (?:[^\W\d][\w .-]{0,40}: )?")
+_SUMMARY_LABEL = re.compile(r"^Input: (?:[^\W\d][\w .-]{0,40}: )?")
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (word, _) in VERDICTS.items()}}
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
 

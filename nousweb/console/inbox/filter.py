@@ -200,7 +200,10 @@ class InboxFilter:
         return InboxQuery(
             by,
             view.types,
-            tuple(ChangeProposal.WAITING) if self.is_decided else view.statuses,
+            # Whose an item is does not end when it is applied.
+            tuple(ChangeProposal.WAITING)
+            if self.is_decided or (self.assignee and self.view == "all")
+            else view.statuses,
             view.scope,
             self.agent,
             self.risk,

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404
 from context.what_if.change_overrides import proposal_overrides
 from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfall
 from identity.models import ChangeProposal, IdentityVersion
-from identity.policy.sections import SECTION_POLICY, Risk, Section, assemble_prompt, change_size
+from identity.policy.sections import SECTION_POLICY, Risk, Section, assemble_prompt, change_risk, change_size
 from identity.principal import Principal
 from nousweb.console.common import author_words
 from nousweb.console.inbox.filter import InboxRow
@@ -195,11 +195,13 @@ class ProposalItem:
     @property
     def risk_meaning(self) -> str:
         section = Section(self.proposal.section)
-        own = SECTION_POLICY[section].risk
-        is_raised = own != self.proposal.risk
-        size = change_size(self.base_text, self.proposal.content) if is_raised else 0
-        words = RAISED if is_raised else RISK_MEANING[own]
-        return words.format(section=section.label, own=own.value, size=size)
+        own, sides = SECTION_POLICY[section].risk, (self.base_text, self.proposal.content)
+        if own == self.proposal.risk:
+            return RISK_MEANING[own].format(section=section.label)
+        if change_risk(section, *sides) != self.proposal.risk:
+            # Its size is not why: the guardrail tells what is.
+            return self.proposal.guardrail
+        return RAISED.format(section=section.label, own=own.value, size=change_size(*sides))
 
     @property
     def title(self) -> str:
