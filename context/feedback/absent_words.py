@@ -153,6 +153,7 @@ def _claims(answer: str, known: _Given) -> Iterator[tuple[int, int, bool | None]
             yield found.start(), found.start() + len(text), has(text)
     said = re.findall(r"[^\W\d_]+", answer.casefold())
     if sum(word in STOP_WORDS for word in said) < LEAST_ENGLISH * len(said):
+        yield 0, 0, None
         return
     for word, begins in names_of(answer):
         begins = begins or answer.startswith(">", word.start() - 1)

@@ -34,6 +34,10 @@ def test_what_stands_in_the_prompt_in_another_form_is_not_absent(answer: str) ->
     assert absent(answer) == []
 
 
+def test_nothing_is_said_of_names_where_capitals_are_no_sign_of_them() -> None:
+    assert absent_words("Frau Schmidt aus Hamburg nennt 410 GB und Herr Wagner nicht.", GIVEN) == (0, [])
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

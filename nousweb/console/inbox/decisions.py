@@ -304,7 +304,7 @@ LatestDecision = dict[str, Any]
 
 
 def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[str, Any] | None:
-    """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most four queries.
+    """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most seven queries.
 
     The one that the address names (`done`, `batch`; the latest for `undo`) comes first, and has the key; `rest` are the
     others.
