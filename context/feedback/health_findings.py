@@ -142,7 +142,9 @@ FINDINGS: Mapping[str, HealthFinding] = {
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
                 JOIN {_FACT} AS fact ON fact.id = side.id AND {ACTIVE}
                 WHERE {_OPEN}
-                    AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.QUARANTINED}')""",
+                    AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.QUARANTINED}')
+                    AND NOT EXISTS (SELECT 1 FROM {_FACT} AS gone WHERE gone.agent_id = %(agent)s
+                        AND gone.id IN (review.old_id, review.new_id) AND NOT gone.active)""",
         ),
         HealthFinding(
             "duplicates",

@@ -85,8 +85,17 @@ def test_sample_looks_undecided_to_reviewers_and_changes_nothing(api, bob, actor
     shown = api.as_person(bob).get(f"/reviews/{replaced.pk}", AGENT).json()
     assert (shown["old"]["active"], shown["new"]["active"], shown["old"]["valid_until"]) == (True, True, None)
     page = markup(browser(bob).get(replaced.get_absolute_url()))
-    for hint in ("superseded", "replaced by", "retired", "blind", "until 20"):
+    for hint in ("superseded", "replaced by", "retired", "blind", "until 20", replaced.new.get_absolute_url()):
         assert hint not in page.lower().replace("new replaces old", "")
+    of_fact = markup(browser(bob).get(replaced.new.get_absolute_url()))
+    listed = markup(browser(bob).get(reverse("agent_facts", args=["ada"])))
+    subject = browser(bob).get(reverse("agent_subject", args=["ada", "Tim"])).context["contradiction"]
+    (thing,) = browser(bob).get(reverse("agent_subjects", args=["ada"])).context["rows"]
+    health = browser(bob).get(reverse("agent_health", args=["ada"])).context["problems"]
+    assert replaced.get_absolute_url() not in of_fact
+    assert "contradicted" not in (of_fact + listed).lower()
+    assert (subject, thing.contradictions) == (None, 0)
+    assert [one for one in health if one["finding"].key == "contested"] == []
     token = api.as_token(actor_token)
     assert token.get("/reviews", {"status": "all"}).json()["items"] == []
     assert token.get(f"/reviews/{replaced.pk}").status_code == 404

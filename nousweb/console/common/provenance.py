@@ -252,7 +252,9 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
     links = [Link(run.beginning or "A prompt", run.get_absolute_url(), "Prompt")] if run else []
     if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):
         about = Q(censor=memory.pk) if noun == "censor" else Q(old=memory.pk) | Q(new=memory.pk)
-        reviews = visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]
+        found = visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)
+        # Who comes to a blind sample from here has read what was decided.
+        reviews = found.exclude(status=MemoryReview.Status.PENDING, details__has_key="blind")[:STEPS_SHOWN]
         openers = _openers([review for review in reviews if review.status == MemoryReview.Status.PENDING], by)
         for review in reviews:
             if review.status == MemoryReview.Status.PENDING:

@@ -184,11 +184,14 @@ def _review_page(
             "pair": pair,
             "facts": facts,
             "sides": _sides(review, by),
+            # The page of a fact tells what was decided automatically, which nobody is to know who answers a sample; and
+            # without the link to it a sample looks like any other pair.
+            "opens": not pair or review.status != Status.PENDING,
             "diff": diff_texts(*texts[:: -1 if _stays(review) else 1]) if all(texts) else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": answers,
             "outcome": outcome,
-            "decision": outcome.phrase if outcome else review.get_resolution_display() or review.get_status_display(),
+            "decision": outcome.phrase if outcome else review.answer or review.get_status_display(),
             "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
             "preview": preview,
             "foreseen": "&answer=".join([preview, *(each.value for each in answers if each.changes)])
