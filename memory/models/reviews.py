@@ -151,7 +151,7 @@ class MemoryReview(AgentRow):
 
     def __str__(self) -> str:
         about = self.subject or (self.new or self.censor or self.proposal)
-        return f"{self.get_kind_display()}: {about}"[:200]
+        return ": ".join(filter(None, [self.label, str(about)]))[:200]
 
     @property
     def is_mark(self) -> bool:
@@ -162,6 +162,22 @@ class MemoryReview(AgentRow):
     def label(self) -> str:
         """What kind of review it is, for people."""
         return "Marked as wrong" if self.is_mark else self.get_kind_display()
+
+    @property
+    def answer(self) -> str:
+        """How it was resolved, for people; "" while it is not."""
+        is_taken_back = self.is_mark and self.resolution == self.Resolution.MOOT
+        return "Undone" if is_taken_back else self.get_resolution_display()
+
+    @property
+    def resolver(self) -> str:
+        """Who resolved it; "" where it closed by itself."""
+        return "" if self.resolution == self.Resolution.MOOT else self.resolver_name
+
+    @property
+    def undoable(self) -> bool:
+        """Whether somebody has decided it, so that this can be taken back."""
+        return bool(self.status == self.Status.RESOLVED and self.resolution != self.Resolution.MOOT)
 
     @property
     def asked_by(self) -> str:

@@ -239,7 +239,7 @@ def review_settle(review: MemoryReview) -> None:
     people if it is undecided and they verified one of its facts."""
     is_open, stands = review.status in MemoryReview.OPEN, review_stands(review)
     if is_open and not stands:
-        resolution_record(review, Resolution.MOOT, BY, comment=ENDED)
+        resolution_record(review, Resolution.MOOT, BY, comment="" if review.is_mark else ENDED)
     elif stands and review.resolution == Resolution.MOOT:
         review_reopen(review, BY)
     if stands and review.status == MemoryReview.Status.UNDECIDED and _is_verified(review):

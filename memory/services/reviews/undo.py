@@ -19,7 +19,6 @@ from memory.services.subjects.changes import subject_change_undo
 from nousweb.lib import Conflict
 
 Status = MemoryReview.Status
-Resolution = MemoryReview.Resolution
 
 
 @agent_transaction(of="review")
@@ -37,7 +36,7 @@ def review_undo(*, review: MemoryReview, by: Principal, resolved_at: datetime | 
         raise Conflict("This review has no resolution to undo.")
     if resolved_at not in (None, review.resolved_at):
         raise Conflict(f"This review has been resolved again since, by {review.resolver_name}: nothing was undone.")
-    if review.resolution == Resolution.MOOT:
+    if not review.undoable:
         raise Conflict("This review was closed because its reason ended. It is pending again when that stands again.")
     effects_undo(review, review.before, by)
     review_reopen(review, by)
@@ -57,7 +56,7 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     rows = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
     review = rows.filter(pairs, agent=fact.agent_id, status=Status.RESOLVED).first()
     restored = fact_restore(fact=fact, by=by, reason=reason or "The supersession was undone.")
-    if review is not None and review.resolution != Resolution.MOOT:
+    if review is not None and review.undoable:
         review_reopen(review, by)
         _settled(review)
     return restored

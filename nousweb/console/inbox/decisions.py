@@ -239,8 +239,10 @@ def item_undo(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     """Undo the last decision about an item, and return what to say of it."""
     moment = moment_of(request, "decided")
     if isinstance(item.row, MemoryReview):
-        review_undo(review=item.row, by=by, resolved_at=moment)
-        return "The resolution was undone. The review is pending again."
+        review = review_undo(review=item.row, by=by, resolved_at=moment)
+        if review.is_mark:
+            return "Undone. Prompts may include it again."
+        return f"The resolution was undone.{' The review is pending again.' * (review.status in review.OPEN)}"
     proposal: Any = item.row
     undone = proposal_undo(proposal=proposal, by=by, decided_at=moment)
     title = proposal_name(proposal.section, proposal.agent.name)

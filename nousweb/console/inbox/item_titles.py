@@ -152,7 +152,8 @@ def review_diff(review: MemoryReview) -> TextDiff | None:
 
 def review_title(review: MemoryReview, diff: TextDiff | None = None) -> ItemTitle:
     """The words in question; of a fact beside an older one, those in which they differ (`diff`) are marked."""
-    return replace(_review_words(review, diff or review_diff(review)), verb=REVIEW_VERBS[Kind(review.kind)])
+    verb = "Removes" if review.is_mark else REVIEW_VERBS[Kind(review.kind)]
+    return replace(_review_words(review, diff or review_diff(review)), verb=verb)
 
 
 def _review_words(review: MemoryReview, diff: TextDiff | None) -> ItemTitle:

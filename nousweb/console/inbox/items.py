@@ -66,7 +66,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     if review.status == MemoryReview.Status.PENDING:
         times.append(("expires", review.expires_at))
     elif not is_open:
-        times.append((f"{review.resolver_name}," if review.resolver_name else "closed", review.resolved_at))
+        times.append((f"{review.resolver}," if review.resolver else "closed", review.resolved_at))
     outcome = review_outcome(review)
     meta = [
         f"about {review.subject}" if review.subject else "",
@@ -87,7 +87,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         if review.old
         else writer and f"By {writer}",
         meta=list(filter(None, meta)),
-        outcome="" if is_open else outcome.phrase if outcome else review.get_resolution_display() or "Expired",
+        outcome="" if is_open else outcome.phrase if outcome else review.answer or "Expired",
         times=times,
         diff=diff,
         state=row_state(review),
@@ -186,8 +186,7 @@ def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) 
         snoozes = {snooze.item_id: snooze for snooze in mine}
     for row, (_, item) in zip(rows, items, strict=True):
         key = row.entry.id
-        undoable = item.undoable if isinstance(item, ProposalItem) else item.status == MemoryReview.Status.RESOLVED
-        row.may_undo = part.is_decided and by.may(DECIDE_RIGHTS[row.entry.type]) and undoable
+        row.may_undo = part.is_decided and by.may(DECIDE_RIGHTS[row.entry.type]) and item.undoable
         row.assignee, row.comments, row.snooze = people.get(key, ""), comments[key], snoozes.get(key)
         row.placed(part, by)
     return rows

@@ -199,7 +199,7 @@ def _review_page(
             else "",
             "comparison": _comparison(review),
             "quarantined": _quarantined(review),
-            "held_title": "In use" if review.details.get("codes") == ["shown"] else "Not in use until you allow it",
+            "held_title": _held_title(review),
             "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
             "may_merge": Resolution.MERGE in RESOLUTIONS[review.kind],
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
@@ -281,6 +281,14 @@ def _quarantined(review: MemoryReview) -> list[tuple[str, str, str, str]]:
         )
         for memory in quarantined_memories(review)[:HELD_SHOWN]
     ]
+
+
+def _held_title(review: MemoryReview) -> str:
+    """Whether the memories of a review of texts are in use, in words."""
+    if review.resolution:
+        is_used = review.resolution == Resolution.ALLOW or (review.is_mark and not review.undoable)
+        return "In use" if is_used else "Not in use"
+    return "In use" if review.details.get("codes") == ["shown"] else "Not in use until you allow it"
 
 
 def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None, Any, str]]:

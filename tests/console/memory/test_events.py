@@ -205,8 +205,16 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert "when it fits the question" not in markup(page)
     review = MemoryReview.objects.get()
     (row,) = browser(bob).get(reverse("inbox"), {"status": "decided", "q": WRONG[:20]}).context["rows"]
-    assert (row.kind, row.reason) == ("Marked as wrong", "")
-    review_undo(review=review, by=Principal.of_user(bob))
+    assert (row.kind, row.reason, str(row.title)) == ("Marked as wrong", "", f"Removes “{WRONG}”")
+    told = client.post(reverse("item_change", args=["memoryreview", review.pk, "undo"]), follow=True)
+    page = unescape(markup(told))
+    assert "Undone. Prompts may include it again." in page
+    assert "<title> Marked as wrong · " in page
+    assert (told.context["decision"], told.context["held_title"]) == ("Undone", "In use")
+    for untrue in ("pending again", "settled elsewhere", "the same words come again", "by reviews", "Undo this"):
+        assert untrue not in page
+    (row,) = client.get(reverse("inbox"), {"status": "decided", "q": WRONG[:20]}).context["rows"]
+    assert (row.outcome, row.may_undo, row.when[0]) == ("Undone", False, "closed")
     assert WRONG in prompt()
     steps = browser(bob).get(event.get_absolute_url()).context["provenance"].steps
     assert [(step.who, step.did) for step in steps[1:]] == [
