@@ -66,7 +66,7 @@ from nousweb.console.common import (
     uuids_of,
 )
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.item_titles import MAX_CHARACTERS, TOLD, PairOutcome
+from nousweb.console.inbox.item_titles import MAX_CHARACTERS, PairOutcome, brief
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_name, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW
 from nousweb.lib import clock
@@ -322,7 +322,7 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
     named = str(latest[0]) if asked else named
     first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
     rest = [decided[key] for key in latest if str(key) != named]
-    return (first or {}) | {"rest": rest, "proof": _proof(named, by)} if first or rest else None
+    return {"rest": rest, "proof": _proof(named, by)} | (first or {}) if first or rest else None
 
 
 def _proof(named: str, by: Principal) -> str:
@@ -352,9 +352,7 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
     rivals = Q(status=Status.APPROVED, batch__in=[row["key"] for row in rows if 0 < row["approved"] < row["number"]])
     alone = Q(pk__in=[row["key"] for row in rows if not row["batches"]])
     named = with_texts(mine.filter(rivals | alone)) if rows else ()
-    chosen = {
-        one.proposal.batch or one.proposal.pk: f"{one.title}: {one.change.brief}" for one in map(ProposalItem, named)
-    }
+    chosen = {one.proposal.batch or one.proposal.pk: one.brief for one in map(ProposalItem, named)}
     for row in rows:
         word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
         what = chosen.get(row["key"]) or proposal_name(row["section"], row["agent__name"])
@@ -371,13 +369,16 @@ def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDec
         resolver_id=by.id, resolver_kind="person", status="resolved", resolved_at__gte=clock.now() - LATELY
     )
     about = ("subject", "new__content", "censor__pattern", "proposal", "old__content")
-    for row in _groups(mine, "resolved_at", "kind", "resolution", *about, answers=Count("resolution", distinct=True)):
+    counts = {"answers": Count("resolution", distinct=True), "marks": Count("pk", Q(details__codes=["marked"]))}
+    for row in _groups(mine, "resolved_at", "kind", "resolution", *about, **counts):
         named = next((row[name] for name in about if row[name]), "")
-        what = ", ".join(filter(None, [MemoryReview.Kind(row["kind"]).label, " ".join(named.split())[:TOLD]]))
+        what = ", ".join(filter(None, [MemoryReview.Kind(row["kind"]).label, brief(named)]))
         word = f"{MemoryReview.Resolution(row['resolution']).label}:" if row["answers"] == 1 else "Decided together:"
         old, new = row["old__content"], row["new__content"]
         if old and new and not row["batches"] and (outcome := PairOutcome.of(row["resolution"], old, new)):
             word, what = f"{outcome.phrase}:", outcome.holds.brief
+        if row["marks"]:
+            word, what = "Marked as wrong:", "a memory"
         yield _decided(REVIEW, row, word, what, by, part)
 
 
@@ -399,9 +400,13 @@ def _decided(
         page = reverse("item_change", args=[item_type, row["key"], "undo"])
     url = part.address(page) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
-    # A sentence that ends a quote ends the whole.
-    what = f"{row['number']} {PLURALS[item_type]}" if many else what.replace(".”", "”").rstrip(".… ")
+    what = f"{row['number']} {PLURALS[item_type]}" if many else _ended(what)
     return row["key"], {"word": word, "what": what, "at": row["at"], "url": url, "many": many}
+
+
+def _ended(what: str) -> str:
+    """A sentence without its full stop, for where it ends the whole; "…" of one that was cut stays."""
+    return what.replace(".”", "”").rstrip(". ")
 
 
 def _closed(named: str, by: Principal) -> LatestDecision | None:
@@ -409,11 +414,16 @@ def _closed(named: str, by: Principal) -> LatestDecision | None:
     closed = ChangeProposal.objects.visible_to(by).filter(
         pk__in=uuids_of([named]), status__in=(Status.WITHDRAWN, Status.REVERTED)
     )
-    row = closed.select_related("agent").first()
+    row = with_texts(closed).first()
     if row is None or row.decided_at is None:
         return None
-    what = proposal_name(row.section, row.agent.name)
-    return {"word": row.get_status_display(), "what": what, "at": row.decided_at}
+    what = _ended(ProposalItem(row).brief)
+    told: LatestDecision = {"word": row.get_status_display(), "what": what, "at": row.decided_at}
+    if row.status == Status.REVERTED:
+        # No undo brings a reverted change back, but the history has its text.
+        history = reverse("section_history", args=[row.agent.slug, row.section])
+        told["proof"] = format_html('<a href="{}">Restore it from the history</a>', history)
+    return told
 
 
 MORNING = time(8)

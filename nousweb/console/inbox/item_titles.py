@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from django.utils.text import Truncator
-
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import quarantined_texts
 from nousweb.lib.line_differences import DiffSpan
@@ -61,6 +59,14 @@ _SENTENCE = re.compile(r"[.!?]\s+")
 _CLAUSE = re.compile(r"[,;:]\s+")
 
 
+def brief(words: str) -> str:
+    """The beginning of a text in one line, up to the end of a word."""
+    line = " ".join(words.split())
+    if len(line) > TOLD:
+        line = (line[:TOLD].rpartition(" ")[0] or line[:TOLD]).rstrip(" .,;:…") + "…"
+    return line.rstrip(" ,;:")
+
+
 @dataclass(frozen=True, slots=True)
 class ItemTitle:
     """`spans`: the words; the changed ones of an edited line are of another kind than "equal". `verb`: what the item
@@ -90,7 +96,7 @@ class ItemTitle:
     @property
     def brief(self) -> str:
         """In a few words, of one line."""
-        return str(replace(self, spans=(DiffSpan(Truncator(self.words).chars(TOLD)),), rest=0))
+        return str(replace(self, spans=(DiffSpan(brief(self.words)),), rest=0))
 
     @property
     def refused(self) -> "ItemTitle":

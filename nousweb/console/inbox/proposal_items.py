@@ -143,6 +143,11 @@ class ProposalItem:
         return ": ".join(dict.fromkeys((self.title, str(self.change))))
 
     @property
+    def brief(self) -> str:
+        """The same in a few words."""
+        return ": ".join(dict.fromkeys((self.title, self.change.brief)))
+
+    @property
     def undoable(self) -> bool:
         """Whether its decision can be taken back: an approval only while nothing came after it."""
         decided, version = self.proposal, self.proposal.version

@@ -102,6 +102,7 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
     rows = inbox_rows(entries[:ROWS], part, by)
     if "start" in request.GET and rows:
         return redirect(rows[0].url)
+    today = decided_today(by)
     possible = {answer for row in rows if row.may_decide for answer in row.answers}
     answers = [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS if answer in possible]
     return render(
@@ -117,9 +118,10 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "page_size": ROWS,
             "after": after,
             "left": left,
+            "waiting": _waiting(left, part, 0 if after or len(entries) > ROWS else len(rows), today),
             "limited": _limited(entries, by) if part.is_held_back else (),
             "held_back": next((tab["count"] for tab in tabs if tab["label"] == STATUSES["undecided"]), 0),
-            "today": decided_today(by),
+            "today": today,
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
             "bulk": {
@@ -132,6 +134,12 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "undo": undo_offer(request, by, part),
         },
     )
+
+
+def _waiting(left: int, part: InboxFilter, rows: int, today: int) -> str:
+    """How much waits in a part of the inbox, and in how many rows where these are fewer, before what was decided."""
+    grouped = f" in {rows} rows" if 0 < rows < left else ""
+    return f"{left:,} {part.split.noun}{grouped}{',' if today else ''}" if left else ""
 
 
 @page()

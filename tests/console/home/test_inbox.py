@@ -139,6 +139,28 @@ def test_row_is_titled_by_what_changes(
     assert (str(row.title), [span.text for span in row.title.spans if span.kind != "equal"]) == (title, marked)
 
 
+def test_long_text_of_a_notice_ends_with_a_word_and_tells_that_it_goes_on(
+    ada: Agent, actor: Principal, bob: User
+) -> None:
+    words = "You may read the plans of the services and pipelines, " * 4
+    for content, told in ((words, "“You may read the"), (words[:54], "pipelines”")):
+        proposal_reject(proposal=make_proposal(ada, actor, "boundaries", content.strip()), by=Principal.of_user(bob))
+        what = inbox(bob, undo="1").context["undo"]["what"]
+        assert told in what
+        said = what.partition("“")[2].rstrip("”").rstrip("…")
+        assert content.startswith(said)
+        assert not content.removeprefix(said)[:1].isalpha()
+        assert what.endswith("…”") is (content == words)
+
+
+def test_head_of_the_inbox_names_no_numbers_of_nothing(ada: Agent, actor: Principal, bob: User) -> None:
+    page = markup(inbox(bob, view="applied"))
+    assert "0 applied" not in page
+    assert 'class="visually-hidden" data-key="u"' in page
+    proposal_reject(proposal=make_proposal(ada, actor, "values"), by=Principal.of_user(bob))
+    assert "1 decided today" in markup(inbox(bob))
+
+
 def test_decision_about_two_facts_tells_what_holds_now_and_is_undone_after_it_was_shown(
     ada: Agent, actor: Principal, bob: User
 ) -> None:

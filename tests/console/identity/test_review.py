@@ -280,9 +280,26 @@ def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal,
     assert now(kept).status == Status.APPROVED
     browser(bob).post(reverse("item_change", args=["changeproposal", kept.pk, "undo"]))
     assert now(kept).status == Status.APPLIED
-    assert decide(bob, kept, "revert", query).status_code == 302
+    url = reverse("proposal", args=[kept.pk]) + query
+    told = markup(browser(bob).post(url, {"action": "revert"}, follow=True))
+    history = reverse("section_history", args=["ada", "preferences"])
+    assert "Reverted</span> Preferences of Ada: Adds “Tables, not prose”" in told
+    assert f'<a href="{history}">Restore it' in told
     assert now(kept).status == Status.REVERTED
     assert IdentityVersion.objects.current().get(section="preferences").content == ""
+
+
+def test_review_applied_change_that_others_followed_offers_the_history_instead_of_a_refusal(
+    ada: Agent, actor: Principal, bob: User
+) -> None:
+    older = applied(ada, actor)
+    identity_propose(agent=ada, section="preferences", content="Prose.", by=Principal.of_user(bob))
+    page = markup(browser(bob).get(reverse("proposal", args=[older.pk])))
+    assert "Reverting restores" not in page
+    assert f'<a href="{reverse("section_history", args=["ada", "preferences"])}">Roll back in the history</a>' in page
+    for offered in (page, markup(browser(bob).get(reverse("inbox") + "?view=applied"))):
+        assert 'value="keep"' in offered or 'name="keep"' in offered
+        assert 'value="revert"' not in offered
 
 
 def test_review_tells_what_makes_its_risk(ada: Agent, actor: Principal, bob: User) -> None:
