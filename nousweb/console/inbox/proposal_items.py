@@ -157,6 +157,12 @@ class ProposalItem:
         return decided.status == Status.APPROVED and untouched
 
     @property
+    def revertible(self) -> bool:
+        """Whether a change that is in effect can be taken back: its text is the current one, also as restored."""
+        version = self.proposal.version
+        return version is not None and (version.is_current or version.content == self.current_text)
+
+    @property
     def base_label(self) -> str:
         return f"version {self.proposal.base_version}" if self.proposal.base_version else "no text"
 

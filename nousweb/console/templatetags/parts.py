@@ -196,11 +196,13 @@ def unit(field: BoundField) -> SafeString:
 
 
 @register.simple_tag
-def button(label: str, name: str = "", value: Any = "", form: str = "", to: str = "", **look: Any) -> SafeString:
-    """A button that sends the form around it, or `form`, to its page or another (`to`): its label, name, value and
-    look (`_pressed`)."""
+def button(
+    label: str, name: str = "", value: Any = "", form: str = "", to: str = "", when: Any = True, **look: Any
+) -> SafeString:
+    """A button that sends the form around it, or `form`, to its page or another (`to`), `when` it shows: its label,
+    name, value and look (`_pressed`)."""
     given = {"type": "submit", "name": name, "value": str(value) if name else "", "form": form, "formaction": to}
-    return _pressed("button", label, given, **look)
+    return _pressed("button", label, given, **look) if when else SafeString("")
 
 
 @register.simple_tag(takes_context=True)
