@@ -243,5 +243,5 @@ def high_risk_notify(*, by: Principal) -> int:
             # The author is not notified.
             own = str(row.author_id) if getattr(row, "author_kind", "") == "person" else ""
             people = [person for person in item.people(DECIDE_RIGHTS) if str(person.pk) != own]
-            number += people_notify(people=people, kind=kind, item=item, source="risk")
+            number += people_notify(people=people, kind=kind, item=item, source="risk", at=row.created_at)
     return number

@@ -131,14 +131,16 @@ def not_snoozed(person: int) -> Q:
     return ~Q(pk__in=snoozes.filter(Q(until=None) | Q(until__gt=Now())).order_by().values("item_id"))
 
 
-def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source: object, by_name: str = "") -> int:
-    """Notify these people about an item, each once per `source`; returns how many were notified.
+def people_notify(
+    *, people: Iterable[User], kind: str, item: InboxItem, source: object, by_name: str = "", at: datetime | None = None
+) -> int:
+    """Notify these people about an item, each once per `source`; returns how many were notified. `at`: when the cause
+    came, if not now.
 
     Part of the transaction of the cause, whose audit record covers it.
     """
-    drafts = [
-        Notification(**item.key, person=person, kind=kind, source=str(source), by_name=by_name) for person in people
-    ]
+    cause = {"kind": kind, "source": str(source), "by_name": by_name, "at": at or clock.now()}
+    drafts = [Notification(**item.key, person=person, **cause) for person in people]
     Notification.objects.bulk_create(drafts, ignore_conflicts=True)
     return Notification.objects.filter(pk__in=[draft.pk for draft in drafts]).count()
 

@@ -1,7 +1,7 @@
 """Where a memory or a text of an identity comes from: who wrote it, who approved it, and which prompts had it."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any
@@ -405,10 +405,12 @@ def version_provenance(version: IdentityVersion, by: Principal) -> Provenance:
 
 @dataclass(frozen=True, slots=True)
 class LineOrigin:
-    """A line of the current text of a section, and the version that brought it in."""
+    """A line of the current text of a section, the version that brought it in, and since when it stands there without
+    a gap."""
 
     line: str
     version: IdentityVersion
+    since: datetime
 
 
 VERSIONS_READ = 100
@@ -420,11 +422,18 @@ def line_origins(versions: Sequence[IdentityVersion]) -> list[LineOrigin]:
     known: list[LineOrigin] = []
     origins: dict[UUID | None, list[LineOrigin]] = {}
     for version in versions:
-        lines = version.content.splitlines()
-        new = [LineOrigin(line, version) for line in lines]
-        known = origins.get(version.restores_id, known)
-        matcher = SequenceMatcher(None, [origin.line for origin in known], lines, autojunk=False)
-        for begin, at, size in matcher.get_matching_blocks():
-            new[at : at + size] = known[begin : begin + size]
+        lines, began = version.content.splitlines(), version.created_at
+        new = [LineOrigin(line, version, began) for line in lines]
+        for origin, place in _kept(origins.get(version.restores_id, known), lines):
+            new[place] = replace(origin, since=began)
+        for origin, place in _kept(known, lines):
+            new[place] = replace(new[place], since=origin.since)
         known = origins[version.pk] = new
     return known
+
+
+def _kept(known: Sequence[LineOrigin], lines: Sequence[str]) -> Iterator[tuple[LineOrigin, int]]:
+    """The lines of a text that stand in another one too, each with its place there."""
+    matcher = SequenceMatcher(None, [origin.line for origin in known], lines, autojunk=False)
+    for begin, at, size in matcher.get_matching_blocks():
+        yield from zip(known[begin : begin + size], range(at, at + size), strict=True)

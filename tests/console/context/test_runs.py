@@ -230,9 +230,11 @@ def test_run_comparison_names_what_cannot_be_compared(ada, alice, query):
     assert "Not compared." in text(answer)
 
 
-def test_run_comparison_offers_the_latest_runs(ada, actor, dreamer, alice):
+def test_run_comparison_offers_the_latest_runs(ada, actor, dreamer, alice, bob):
     run, hidden = make_run(ada, actor), make_run(ada, dreamer)
     page = text(browser(alice).get(COMPARE))
+    assert "Compare identity versions" not in page, "she may not talk to agents"
+    assert "Compare identity versions" in text(browser(bob).get(COMPARE))
     assert f'<option value="{run.pk}">' in page
     assert '<option value="now">' in page
     assert str(hidden.pk) not in page

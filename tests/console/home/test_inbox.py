@@ -548,6 +548,12 @@ class TestMail:
         ]
         assert all(one.body.count("https://") == 1 for one in digests)
 
+    def test_notification_is_as_old_as_what_it_tells_of(self, proposal: ChangeProposal, bob: User) -> None:
+        opened = timezone.now() - timedelta(hours=21)
+        ChangeProposal.objects.filter(pk=proposal.pk).update(created_at=opened)
+        notify_people()
+        assert Notification.objects.get(person=bob, kind="high_risk").at == opened
+
     def test_nothing_is_sent_to_who_wants_none_or_without_a_server(
         self, proposal: ChangeProposal, bob: User, settings: Any
     ) -> None:
