@@ -179,7 +179,8 @@ class Impact:
     @property
     def measure(self) -> str:
         """Of what they are a share, in words."""
-        return f"of {len(self.rows)} in {RECENT.days} days" if self.is_week else f"of the last {len(self.rows)}"
+        tried = f"{len(self.rows)}{' tried' if self.cut_short else ''}"
+        return f"of {tried} in {RECENT.days} days" if self.is_week else f"of the last {tried}"
 
     @property
     def verb(self) -> str:

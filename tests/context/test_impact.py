@@ -133,7 +133,7 @@ def test_impact_writes_nothing_and_reads_once(ada, asked, reviewer):
 
 def test_impact_is_bounded_in_time_and_number(ada, asked, reviewer):
     impact = impact_of(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
-    assert (impact.rows, impact.cut_short) == ((), True)
+    assert (impact.rows, impact.cut_short, "0 tried" in impact.measure) == ((), True, True)
     for number in (0, 51, -1):
         with pytest.raises(Invalid):
             impact_of(agent=ada, overrides=Overrides(), by=reviewer, last=number)
