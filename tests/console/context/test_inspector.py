@@ -69,6 +69,10 @@ def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, ac
     assert [one["parts"] for one in shown.memories if one["by_time"]] == ["“yesterday”"]
     once = r'by-time" title="[^"]*">\s*<span class="relevance-parts">“yesterday”'
     assert re.search(once, text(page)), "its day stands beside its text, and nowhere else"
+    page = browser(alice).get(URL, {"input": "What happened yesterday?", "verdict": "all"})
+    assert re.search(r'data-label="Asked about"[^>]*>\s*“yesterday”', text(page)), (
+        "so in the list of what was considered"
+    )
 
 
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from context.models import ContextPin, ContextRun
+from context.models import ContextPin, ContextRun, MemoryUsage
 from context.services.context import context_respond
 from context.what_if.still_said import what_is_still_said
 from identity.models import ApiToken
@@ -418,6 +418,29 @@ def test_sentence_of_no_memory_says_so_once(ada, actor, alice, ledger, system):
     lines = re.findall(r'<p class="is-(\w+)">(.*?)</p>', shown, re.DOTALL)
     assert ["no memory" in line for kind, line in lines if kind == "text"] == [False, True, False]
     assert shown.count(">no memory<") == 1
+
+
+def test_answer_that_was_recognised_as_of_no_memory_says_no_more_than_that(ada, actor, alice, ledger):
+    run = make_run(ada, actor)
+    ContextRun.objects.filter(pk=run.pk).update(
+        response="Nobody bakes brown bread. A replica was late for an export.", responded_at=clock.now()
+    )
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    assert "No memory was recognised by the words of this answer." in shown
+    assert shown.count(">no memory<") == 1, "the other sentence has words of one"
+
+
+def test_each_memory_that_an_answer_refers_to_is_marked_in_it(ada, actor, alice, ledger, system):
+    make_fact(ada, "The ledger export failed twice at noon.", system)
+    run = make_run(ada, actor)
+    context_respond(run=run, response="Sorry. The ledger export failed because the replica lagged.", by=actor)
+    # As if all of its phrases were parts of longer ones of the other.
+    MemoryUsage.objects.filter(run=run).exclude(item_id=ledger.pk).update(referenced=True, spans=[])
+    page = browser(alice).get(run.get_absolute_url())
+    memories = page.context["turn"]["groups"][0]["memories"]
+    assert [(one["id"] == str(ledger.pk), one["number"]) for one in memories] == [(True, 1), (False, 2)]
+    marked = " ".join(piece.text for piece in page.context["answer"] if 2 in piece.numbers)
+    assert ("ledger export failed" in marked, "lagged" in marked, "Sorry" in marked) == (True, False, False)
 
 
 def test_value_beside_the_marked_words_of_a_memory_is_marked_too(ada, actor, alice, ledger, system):

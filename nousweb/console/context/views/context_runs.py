@@ -26,7 +26,7 @@ from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.absent_words import Spans, absent_words
-from context.feedback.content_words import content_words
+from context.feedback.content_words import content_words, windows_of
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
@@ -135,11 +135,14 @@ def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Span
     """What the run's answer takes from the memory of each of `uses`, by its key, with the values beside it."""
     answer = run.response
     texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
-    marks: dict[int, Spans] = {}
+    windows, marks = windows_of(answer, content_words(answer)), dict[int, Spans]()
     for use, recorded in zip(uses, _spans(run, uses), strict=True):
-        # An answer may have been cut since.
-        spans = [(start, end) for start, end in recorded if end <= len(answer)]
-        values = _values_beside(answer, spans, texts.get((use.item_type, use.item_id), ""))
+        memory = texts.get((use.item_type, use.item_id), "")
+        held = _words(memory)
+        words = ([(word.start, word.end) for word in window if word.text in held] for window in windows)
+        # An answer may have been cut since; and all phrases of a memory may be parts of longer ones of others.
+        spans = [(start, end) for start, end in recorded if end <= len(answer)] or max(words, key=len, default=[])
+        values = _values_beside(answer, spans, memory)
         marks[use.pk] = _joined(answer, sorted([*spans, *values]))
     return marks
 
@@ -200,7 +203,7 @@ def answer_pieces(
     held = [_words(text) for text in memories]
     free = {
         one.end()
-        for one in _SENTENCE.finditer(answer if any(covered) else "")
+        for one in _SENTENCE.finditer(answer)
         if not any(covered[slice(*one.span())])
         and len(said := _words(one[0])) >= WORDS_THAT_SAY_SOMETHING
         and all(len(said & words) < WORDS_OF_A_MEMORY for words in held)
@@ -266,7 +269,9 @@ def _joined(text: str, spans: Spans) -> Spans:
     return joined
 
 
-def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]) -> list[dict[str, Any]]:
+def run_memories(
+    run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage], marks: Mapping[int, Spans]
+) -> list[dict[str, Any]]:
     """The memories of a run as PromptView.memories has them, with those recalled in the turn: first those that the
     answer refers to, with their numbers in it if it has marks of them, as `uses` are ordered; of the rest, the always
     included ones last. Each part has the most relevant first."""
@@ -280,7 +285,7 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
         {
             **known.pop(key),
             "use": use,
-            "number": number if use.referenced and run.response and use.spans != [] else None,
+            "number": number if marks.get(use.pk) else None,
         }
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
@@ -439,12 +444,13 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         key=lambda use: (
             not use.referenced,
             next((start for start, _ in marks.get(use.pk, ())), math.inf),
+            not use.spans,
             -relevance.get((use.item_type, use.item_id), 0),
             -use.overlap,
             use.pk,
         ),
     )
-    memories = run_memories(run, shown, uses)
+    memories = run_memories(run, shown, uses, marks)
     what_became(memories, run, by)
     order = request.GET.get("order", "")
     candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
