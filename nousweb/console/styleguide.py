@@ -17,10 +17,6 @@ from nousweb.lib import clock
 from nousweb.lib.textdiff import diff_texts
 
 COMPONENTS = Path(Engine.get_default().dirs[0]) / "components"
-SCHEMES = ("light", "dark")
-BADGES = ("neutral", "accent", "ok", "added", "removed", "warn", "block")
-NOTICES = ("accent", "ok", "warn", "error", "block")
-BUTTONS = ("", "primary", "danger", "quiet", "sm", "sm quiet", "sm danger")
 
 
 class ExampleForm(forms.Form):
@@ -44,10 +40,10 @@ def styleguide(request: HttpRequest, by: Principal) -> HttpResponse:
     now = clock.now()
     given = {"name": "", "kind": "b", "number": "x", "several": ["a"], "text": "Some text."}
     shown: dict[str, Any] = {
-        "schemes": [(scheme, ExampleForm(given, auto_id=f"{scheme}_%s")) for scheme in SCHEMES],
-        "badges": BADGES,
-        "notices": NOTICES,
-        "buttons": BUTTONS,
+        "schemes": [(scheme, ExampleForm(given, auto_id=f"{scheme}_%s")) for scheme in ("light", "dark")],
+        "badges": ("neutral", "accent", "ok", "added", "removed", "warn", "block"),
+        "notices": ("accent", "ok", "warn", "error", "block"),
+        "buttons": ("", "primary", "danger", "quiet", "sm", "sm quiet", "sm danger"),
         "moments": [now - timedelta(minutes=3), now - timedelta(days=40), now + timedelta(days=2)],
         "diff": diff_texts("Ask first.\nNever lie.", "Ask first.\nNever promise a date.\nBe brief."),
         "layouts": ("unified", "split"),

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nousweb.console.common import memory_types
-from nousweb.console.common.memory_types import TypePages
 
 OWNERS, ADMINS = "owners", "admins"
 """Rights of no permission: to be an owner, and to use Django's admin."""
@@ -42,12 +41,6 @@ class Area:
     page: AreaPage | None = None
 
 
-def _memory_page(one: TypePages) -> AreaPage:
-    label, name, right = one.label, one.list_page, one.permission
-    views = ((f"All {label.lower()}", name, right), *one.more_views) if one.more_views else ()
-    return AreaPage(label, name, right, views=views)
-
-
 VIEW_INDEX, VIEW_FACT = "memory.view_searchitem", "memory.view_fact"
 VIEW_RUN, VIEW_AUDIT = "context.view_contextrun", "identity.view_auditevent"
 VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memoryreview"
@@ -69,7 +62,15 @@ INBOX_PARTS = (
     ("Held back", "status=undecided", VIEW_REVIEW),
     ("Decided", "status=decided", ""),
 )
-_TYPES = {one.key.value: _memory_page(one) for one in memory_types.TYPE_PAGES.values()}
+_TYPES = {
+    one.key.value: AreaPage(
+        one.label,
+        one.list_page,
+        one.permission,
+        views=((f"All {one.label.lower()}", one.list_page, one.permission), *one.more_views) if one.more_views else (),
+    )
+    for one in memory_types.TYPE_PAGES.values()
+}
 
 AREAS: tuple[Area, ...] = (
     Area(

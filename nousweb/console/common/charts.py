@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
+from itertools import accumulate, count, pairwise
 from math import ceil
 
 
@@ -35,25 +35,20 @@ def stacked_bar(
     """
     amounts = [max(value, 0) for _, value, _ in values]
     whole = max(sum(amounts), capacity or 0)
-    segments: list[Segment] = []
-    before: float = 0
-    for (label, value, css_class), amount in zip(values, amounts, strict=True):
-        # Edges are rounded, not widths, so that neighbours meet and the last one ends at the end.
-        left = round(width * before / whole, 3) if whole else 0.0
-        before += amount
-        right = round(width * before / whole, 3) if whole else 0.0
-        segments.append(
-            Segment(
-                label=label,
-                value=value,
-                css_class=css_class,
-                x=left,
-                width=round(right - left, 3),
-                height=height,
-                percent=round(100 * amount / whole) if whole else 0,
-            )
+    # Edges are rounded, not widths, so that neighbours meet and the last one ends at the end.
+    edges = [round(width * before / whole, 3) if whole else 0.0 for before in accumulate(amounts, initial=0)]
+    return [
+        Segment(
+            label=label,
+            value=value,
+            css_class=css_class,
+            x=left,
+            width=round(right - left, 3),
+            height=height,
+            percent=round(100 * amount / whole) if whole else 0,
         )
-    return segments
+        for (label, value, css_class), amount, (left, right) in zip(values, amounts, pairwise(edges), strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +264,12 @@ def chart(
 
 def _stacked(parts: Sequence[tuple[str, float]], bar: Bar) -> tuple[tuple[str, float, float], ...]:
     """The parts of a bar, the first at the bottom."""
-    whole, end, placed = sum(size for _, size in parts), bar.y + bar.height, []
-    for look, size in parts:
-        height = bar.height * size / whole if whole else 0
-        end -= height
-        placed.append((look, round(end, 3), round(height, 3)))
-    return tuple(placed)
+    whole = sum(size for _, size in parts)
+    heights = [bar.height * size / whole if whole else 0 for _, size in parts]
+    return tuple(
+        (look, round(bar.y + bar.height - reached, 3), round(height, 3))
+        for (look, _), height, reached in zip(parts, heights, accumulate(heights), strict=True)
+    )
 
 
 def bars(

@@ -73,7 +73,6 @@ def _listed(words: list[str]) -> str:
 
 
 VIEW_AUDIT, VIEW_REVIEW = "identity.view_auditevent", "memory.view_memoryreview"
-VIEW_CHANGES = "memory.view_factchange"
 NO_ORIGIN = ("censor.trigger", "demo_tour.look", "events.record")
 """Actions on a memory that say nothing of where it comes from."""
 CHANGE_WORDS = {
@@ -242,7 +241,7 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
     """
     noun, now = memory._meta.model_name, clock.now()
     if noun == "fact":
-        steps = list(_changes(memory, now)) if by.may(VIEW_CHANGES) else []
+        steps = list(_changes(memory, now)) if by.may("memory.view_factchange") else []
     else:
         steps = list(_recorded(noun, memory.pk, by, now)) if by.may(VIEW_AUDIT) else []
         if noun == "event":

@@ -223,6 +223,11 @@ def uuid_of(value: object) -> uuid.UUID | None:
         return None
 
 
+def number_of(value: str | None, digits: int = 9) -> int | None:
+    """The number that a text of at most so many digits is; None for any other."""
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) <= digits else None
+
+
 def uuids_of(values: Sequence[str]) -> list[uuid.UUID]:
     """The values that are valid ids."""
     return [key for value in values if (key := uuid_of(value))]

@@ -44,7 +44,6 @@ from nousweb.console.context.labels import (
     stage_words,
 )
 
-VIEW = "memory.view_memoryreview"
 Kind, Status = MemoryReview.Kind, MemoryReview.Status
 
 
@@ -66,7 +65,7 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
     """
     contested = {str(item["id"]): item for item in _contested(record)}
     keys = [key for key in contested if str(uuid_of(key)) == key]
-    if not keys or not by.may(VIEW):
+    if not keys or not by.may("memory.view_memoryreview"):
         return {}
     reviews = MemoryReview.objects.filter(
         Q(old__in=keys) | Q(new__in=keys), agent=agent, kind__in=(Kind.CONTRADICTION, Kind.DUPLICATE)
@@ -282,7 +281,14 @@ class PromptView:
                         "before": before,
                         "after": after,
                     }
-                    for item, (before, after) in zip(section["items"], _marks(section), strict=True)
+                    for item, (before, after) in zip(
+                        section["items"],
+                        marks_around(
+                            [item.get("source", "") for item in section["items"]],
+                            SEPARATORS.get(section.get("key", ""), "\n"),
+                        ),
+                        strict=True,
+                    )
                 ],
                 "named": f"Of its budget of {section.get('budget') or 0:,}",
                 "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
@@ -489,12 +495,6 @@ class PromptView:
         return [
             {"code": code, "word": word, "count": counts[code]} for code, (word, _) in VERDICTS.items() if counts[code]
         ]
-
-
-def _marks(section: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What stands before and after each item of a logged section in the prompt."""
-    sources = [item.get("source", "") for item in section["items"]]
-    return marks_around(sources, SEPARATORS.get(section.get("key", ""), "\n"))
 
 
 def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str = "") -> list[dict[str, Any]]:

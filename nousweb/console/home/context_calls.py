@@ -97,7 +97,6 @@ def _midnight(day: date) -> datetime:
 
 
 DEFAULT_CHART = "calls"
-SECTION_WIDTH = 100.0
 RUNS_READ = 200
 """The latest calls of a period whose sections are read: they lie in documents, which are costly to open."""
 
@@ -291,12 +290,12 @@ def _totals(personas: tuple[str, ...], agent: Agent | None, period: Period) -> d
 
 
 def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
-    rows = list(
+    rows = (
         runs.annotate(bucket=period.bucket("created_at"))
         .values("bucket")
         .annotate(
             n=Count("*"),
-            tokens=Sum("tokens"),
+            tokens=Avg("tokens", output_field=FloatField()),
             p95=P95("duration_ms"),
             answered=Count("created_at", filter=Q(responded_at__isnull=False)),
             success=Count("created_at", filter=Q(outcome=ContextRun.Outcome.SUCCESS)),
@@ -304,27 +303,22 @@ def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
         )
     )
     found = {row["bucket"]: row for row in rows}
-    nothing: dict[str, Any] = {"p95": None, "answered": 0, "success": 0, "failure": 0}
-    days = [found.get(moment, nothing) for moment in period.moments]
-    counts = [(row["bucket"], row["n"]) for row in rows]
-    sums = [(row["bucket"], row["tokens"]) for row in rows]
-    calls, calls_before = period.spread(counts), period.spread_before(counts)
-    means = _means(period.spread(sums), calls)
-    means_before = _means(period.spread_before(sums), calls_before)
+    nothing: dict[str, Any] = {"n": 0, "tokens": None, "p95": None, "answered": 0, "success": 0, "failure": 0}
     return [
         Column(
             label=period.name(moment),
-            calls=int(calls[number]),
-            calls_before=int(calls_before[number]),
-            tokens=means[number],
-            tokens_before=means_before[number],
+            calls=day["n"],
+            calls_before=before["n"],
+            tokens=day["tokens"],
+            tokens_before=before["tokens"],
             p95=day["p95"],
-            p95_before=found.get(moment - period.length, nothing)["p95"],
+            p95_before=before["p95"],
             answered=day["answered"],
             success=day["success"],
             failure=day["failure"],
         )
-        for number, (moment, day) in enumerate(zip(period.moments, days, strict=True))
+        for moment in period.moments
+        for day, before in [[found.get(at, nothing) for at in (moment, moment - period.length)]]
     ]
 
 
@@ -447,10 +441,6 @@ def _measured(value: float | None, unit: str, about: str = "") -> str:
     return "none" if value is None else f"{about}{value:,.0f}{unit}"
 
 
-def _means(sums: list[float], counts: list[float]) -> list[float | None]:
-    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
-
-
 _LATEST = """
 SELECT sections, failed_sections, created_at FROM context_contextrun
 WHERE created_at >= %s AND created_at < %s AND persona = ANY(%s) AND (%s::bigint IS NULL OR agent_id = %s)
@@ -506,7 +496,7 @@ def _sections(
     sections = []
     for label, mean, before in means:
         share = shares.get(label, Trend(None, None))
-        width = round(SECTION_WIDTH * mean / longest, 3) if longest else 0.0
+        width = round(100 * mean / longest, 3) if longest else 0.0
         sections.append(
             SectionUse(
                 label=label,

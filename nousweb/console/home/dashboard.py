@@ -287,7 +287,6 @@ def failed_prompts(rows: Rows) -> list[dict[str, Any]]:
 
 
 VIEW_AGENT, VIEW_AUDIT, VIEW_RUN = "identity.view_agent", "identity.view_auditevent", "context.view_contextrun"
-VIEW_FACT = "memory.view_fact"
 VIEW_INDEX, VIEW_JOB = "memory.view_searchitem", "memory.view_job"
 SEEN = (VIEW_AGENT, VIEW_AUDIT, VIEW_RUN, VIEW_INDEX, VIEW_JOB, VIEW_EXPECTATION, MANAGE, *VIEW_RIGHTS.values())
 """What somebody sees who can say that all is well."""
@@ -360,7 +359,7 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
     "standing": (VIEW_EXPECTATION, STANDING),
-    "scores": (VIEW_FACT, SCORES),
+    "scores": ("memory.view_fact", SCORES),
     "jobs": (VIEW_JOB, DEAD_JOBS),
     "webhooks": (MANAGE, FAILING_WEBHOOKS),
 }

@@ -94,10 +94,6 @@ def _memory_rows(by: Principal) -> QuerySet[Any]:
     return for_visible_agents(_with_agent(rows, "item_type", "item_id", "active", "text", "recorded_at"), by)
 
 
-def _memory_name(row: SearchItem) -> str:
-    return f"{'' if row.active else 'Past '}{ItemType(row.item_type).label}".capitalize()
-
-
 class _Words(Func):
     """The strings in a column of JSON, without the names of its members."""
 
@@ -159,7 +155,15 @@ TEXT_SOURCES = (
     ),
     TextSource("Proposals", "identity.view_changeproposal", _actors(ChangeProposal), ("content", "reason"), _section),
     TextSource("Comments", "identity.view_changeproposal", _actors(ItemComment), ("text",), author_words, "at"),
-    TextSource("Memories", "memory.view_searchitem", _memory_rows, ("text",), _memory_name, "recorded_at", ("-pk",)),
+    TextSource(
+        "Memories",
+        "memory.view_searchitem",
+        _memory_rows,
+        ("text",),
+        lambda row: f"{'' if row.active else 'Past '}{ItemType(row.item_type).label}".capitalize(),
+        "recorded_at",
+        ("-pk",),
+    ),
     TextSource(
         "Audit trail",
         "identity.view_auditevent",
@@ -284,17 +288,17 @@ WAITING_SHOWN = 5
 """For the sentence of each, two texts are compared."""
 AGENTS_SEARCHED = 50
 OBJECTS = (
-    ("contextrun", "Prompt sent"),
-    ("changeproposal", "Proposal"),
-    ("memoryreview", "Memory review"),
+    ("contextrun", "Prompt sent", VIEW_RUN),
+    ("changeproposal", "Proposal", "identity.view_changeproposal"),
+    ("memoryreview", "Memory review", "memory.view_memoryreview"),
     *(
-        (memory_type.name, str(memory_type.key.label))
+        (memory_type.name, str(memory_type.key.label), memory_type.permission("view"))
         for memory_type in MEMORY_TYPES.values()
         if memory_type.key_type == "uuid"
     ),
-    ("subject", "Subject"),
+    ("subject", "Subject", "memory.view_fact"),
 )
-"""Types of objects that an id may belong to, with their names."""
+"""Types of objects that an id may belong to, with their names and the rights to see them."""
 
 
 GlobalHit = dict[str, str]
@@ -436,13 +440,8 @@ def _text_search(
 def _by_id(query: str, by: Principal) -> list[GlobalHit]:
     if not (key := uuid_of(query)):
         return []
-    found = ((label, object_url(name, str(key), by)) for name, label in OBJECTS if _may_view(name, by))
+    found = ((label, object_url(name, str(key), by)) for name, label, right in OBJECTS if by.may(right))
     return [{"label": str(key), "url": url, "kind": label} for label, url in found if url]
-
-
-def _may_view(name: str, by: Principal) -> bool:
-    apps = {"contextrun": "context", "changeproposal": "identity", "subject": "memory"}
-    return by.may(f"{apps.get(name, 'memory')}.view_{'fact' if name == 'subject' else name}")
 
 
 def _agents(query: str, by: Principal) -> list[GlobalHit]:

@@ -1,6 +1,6 @@
 """The period of the dashboard, and the period before it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -110,16 +110,6 @@ class Period:
     def bucket(self, field: str) -> Trunc:
         """The hour or day of a row."""
         return Trunc(field, self.step_label, output_field=DateTimeField())
-
-    def spread(self, rows: Iterable[tuple[datetime, float]]) -> list[float]:
-        """The values of this period's hours or days, 0 for those without a row."""
-        values = dict(rows)
-        return [values.get(moment, 0) for moment in self.moments]
-
-    def spread_before(self, rows: Iterable[tuple[datetime, float]]) -> list[float]:
-        """The values of the hours or days of the period before."""
-        values = dict(rows)
-        return [values.get(moment - self.length, 0) for moment in self.moments]
 
 
 STAND_IN_END = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)

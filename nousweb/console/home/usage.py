@@ -25,9 +25,6 @@ from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, STAND_IN_END, Per
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
-WHOLE = 100.0
-
-
 CENSORS = SimpleNamespace(
     key="censor",
     label="Censors",
@@ -171,12 +168,13 @@ def _growth(
     one: Any, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
 ) -> GrowthSeries:
     counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
-    series = [int(value) for value in period.spread(added)]
+    found = dict(added)
+    series = [found.get(moment, 0) for moment in period.moments]
     return GrowthSeries(
         counted_type=one,
         total=sum(count for _, count, _ in counts),
-        states=stacked_bar([state for state in counts if state[1]], WHOLE, 6),
-        new=Trend(sum(series), int(sum(period.spread_before(added)))),
+        states=stacked_bar([state for state in counts if state[1]], 100.0, 6),
+        new=Trend(sum(series), sum(found.get(moment - period.length, 0) for moment in period.moments)),
         added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
     )
 
@@ -260,12 +258,6 @@ def agents_activity(by: Principal, personas: tuple[str, ...], period: Period) ->
     return rows, len(agents) > AGENTS_SHOWN
 
 
-def days_of(query: QueryDict) -> int:
-    """The period in ?days=; a value that is not offered is ignored."""
-    asked = query.get("days", "")
-    return int(asked) if asked in {str(days) for days in CHOICES} else DEFAULT_DAYS
-
-
 def usage(by: Principal, query: QueryDict) -> Usage:
     """The usage that `by` may see, for ?days=, ?agent= and ?chart=. The number of queries does not depend on the
     amount of data.
@@ -279,7 +271,9 @@ def usage(by: Principal, query: QueryDict) -> Usage:
     elif by.agents is not None:
         # A person who is limited to some agents sees one of them at a time: no figure covers all agents.
         agent = Agent.objects.visible_to(by).first() or Agent(pk=0, slug="none", name="no agent")
-    period = Period(days_of(query), clock.now())
+    # A period that is not offered is ignored.
+    days = {str(days): days for days in CHOICES}.get(query.get("days", ""), DEFAULT_DAYS)
+    period = Period(days, clock.now())
     personas = tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR.value,)
     agents, more = agents_activity(by, personas, period) if by.may(VIEW_AGENT) and agent is None else ([], False)
     growth = snapshot_name(period.days)

@@ -95,12 +95,11 @@ def console_usage(request: HttpRequest, by: Principal) -> HttpResponse:
     return render(request, "home/usage.html", {"board": board, "periods": periods})
 
 
-VIEW = "identity.view_agent"
 TYPING_SECONDS = 0.3
 """While one types, names count more than the last memory."""
 
 
-@page(VIEW)
+@page("identity.view_agent")
 def console_search(request: HttpRequest, by: Principal) -> HttpResponse:
     """The hits of ?q= across the agents that one may see; for htmx, only the list."""
     query, first = request.GET.get("q", ""), request.GET.get("agent") or request.COOKIES.get("agent", "")

@@ -61,6 +61,7 @@ from nousweb.console.common import (
     attempt_each,
     moment_of,
     next_prompt_link,
+    number_of,
     page,
     principal_of,
     uuids_of,
@@ -114,11 +115,6 @@ def proposal_decide(
     return decisions[action]()
 
 
-def version_of(value: str | None) -> int | None:
-    """The number of a version from a form; None if it is invalid."""
-    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else None
-
-
 def _proposals_decide(request: HttpRequest, keys: list[UUID], by: Principal, batch: UUID) -> tuple[int, Refusals]:
     """Decide several proposals with the form's action."""
     action = next((name for name in ("approve", "reject", "keep") if name in request.POST), "")
@@ -153,7 +149,7 @@ def _shown(request: HttpRequest) -> dict[UUID, int]:
     shown: dict[UUID, int] = {}
     for value in request.POST.getlist("shown")[:MAX_SELECTED]:
         key, _, version = value.partition(":")
-        number = version_of(version)
+        number = number_of(version)
         if number is not None:
             shown |= dict.fromkeys(uuids_of([key]), number)
     return shown
@@ -219,8 +215,8 @@ def rival_choose(
             answer = "replace" if taken else "new_wrong"
             review_resolve(review=item, resolution=answer, by=by, comment=comment, batch=batch)
 
-    winner = next((item for item in rivals if _key(item) == chosen), None)
-
+    keys = [item.proposal.pk if isinstance(item, ProposalItem) else item.pk for item in rivals]
+    winner = rivals[keys.index(chosen)] if chosen in keys else None
     losers = [item for item in rivals if item is not winner]
     if isinstance(winner, ProposalItem):
         losers = [item for item in losers if isinstance(item, ProposalItem) and item.clashes(winner)]
@@ -229,10 +225,6 @@ def rival_choose(
             decide(item, taken=False)
         if winner is not None:
             decide(winner, taken=True)
-
-
-def _key(item: ProposalItem | MemoryReview) -> UUID:
-    return item.proposal.pk if isinstance(item, ProposalItem) else item.pk
 
 
 def item_undo(request: HttpRequest, item: InboxItem, by: Principal) -> str:
@@ -286,7 +278,6 @@ LATELY = timedelta(days=1)
 """How long a decision is offered to be undone."""
 OFFERED = 5
 """Decisions that can be undone from a page; those of a bulk action count as one."""
-PLURALS = {PROPOSAL: "proposals", REVIEW: "reviews"}
 Status = ChangeProposal.Status
 
 
@@ -400,7 +391,8 @@ def _decided(
         page = reverse("item_change", args=[item_type, row["key"], "undo"])
     url = part.address(page) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
-    what = f"{row['number']} {PLURALS[item_type]}" if many else _ended(what)
+    nouns = "proposals" if item_type == PROPOSAL else "reviews"
+    what = f"{row['number']} {nouns}" if many else _ended(what)
     return row["key"], {"word": word, "what": what, "at": row["at"], "url": url, "many": many}
 
 
@@ -560,8 +552,7 @@ def _person(request: HttpRequest) -> User:
     key: Any = request.POST.get("person", "")
     if key == "me":
         key = principal_of(request).id
-    usable = key.isascii() and key.isdigit() and len(key) < 10
-    person = User.objects.filter(pk=int(key), is_active=True).first() if usable else None
+    person = User.objects.filter(pk=number_of(key) or 0, is_active=True).first()
     if person is None:
         raise Invalid("Choose a person.", field="person")
     return person

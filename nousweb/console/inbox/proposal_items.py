@@ -67,16 +67,13 @@ def with_texts(proposals: QuerySet[ChangeProposal]) -> QuerySet[ChangeProposal]:
 class ProposalItem:
     """A proposal as a reviewer reads it. Needs the annotations of `with_texts`."""
 
-    base_text: str
-    current_text: str
-    current_version: int
     shortfall: IdentityShortfall | None = None
 
     def __init__(self, proposal: ChangeProposal) -> None:
         self.proposal = proposal
-        self.base_text = proposal.base_text  # type: ignore[attr-defined]
-        self.current_text = proposal.current_text  # type: ignore[attr-defined]
-        self.current_version = proposal.current_version  # type: ignore[attr-defined]
+        self.base_text: str = proposal.base_text  # type: ignore[attr-defined]
+        self.current_text: str = proposal.current_text  # type: ignore[attr-defined]
+        self.current_version: int = proposal.current_version  # type: ignore[attr-defined]
 
     @property
     def is_pending(self) -> bool:

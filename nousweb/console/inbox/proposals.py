@@ -11,8 +11,8 @@ from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from identity.selectors import section_tokens
 from identity.services.versions import StaleBase, is_self_approval
-from nousweb.console.common import FORM, POST, layout_of, page, uuids_of
-from nousweb.console.inbox.decisions import item_panel, proposal_decide, undo_offer, version_of
+from nousweb.console.common import FORM, POST, layout_of, number_of, page, uuids_of
+from nousweb.console.inbox.decisions import item_panel, proposal_decide, undo_offer
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_shortfalls, with_texts
 from nousweb.console.inbox.query import PROPOSAL
@@ -78,7 +78,7 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
     queue = InboxFilter.of(request.GET).of_proposal(item.proposal)
     place = queue.place(pk, by)
     try:
-        read = version_of(request.POST.get("base_version"))
+        read = number_of(request.POST.get("base_version"))
         if lost and read == item.current_version:
             content = typed
             raise Invalid(EDIT_LEFT, field="content")

@@ -39,6 +39,7 @@ from nousweb.console.common import (
     export_format,
     key_rows,
     list_export,
+    number_of,
     page,
     page_of,
     request_page,
@@ -191,17 +192,13 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
             "query": part.query(),
             "rows": rows,
             "known": known,
-            "title": _rivals_title(rows[0], len(rows)),
+            "title": f"{len(rows)} changes to {rows[0].proposal.title}"
+            if rows[0].proposal
+            else f"{len(rows)} facts that contradict a known one",
             "item": {"type": item_type, "id": pk},
             "may_review": by.may(DECIDE_RIGHTS[item_type]),
         },
     )
-
-
-def _rivals_title(row: InboxRow, number: int) -> str:
-    if row.proposal:
-        return f"{number} changes to {row.proposal.title}"
-    return f"{number} facts that contradict a known one"
 
 
 @require_safe
@@ -343,7 +340,6 @@ def inbox_filter_delete(request: HttpRequest, by: Principal, pk: int) -> HttpRes
     return act(request, lambda: saved_filter_delete(key=pk, by=by), "inbox", "The filter was removed.")
 
 
-VIEW_CHANGE = "memory.view_factchange"
 CHANGE = "factchange"
 SUPERSEDED, CONFIRMED = "superseded", "confirmed"
 DECISIONS = {
@@ -376,7 +372,7 @@ def decision_keys(by: Principal, agent: str, decision: str) -> list[Key]:
     """The decisions about facts of an agent, or all, that were such, or any, the latest first."""
     changes: list[tuple[datetime, str, int]] = []
     for action in DECISIONS:
-        if decision in ("", action) and by.may(VIEW_CHANGE):
+        if decision in ("", action) and by.may("memory.view_factchange"):
             rows = automatic_changes(by, action)
             rows = rows.filter(agent__in=Agent.objects.filter(slug=agent)) if agent else rows
             changes += [(at, action, key) for at, key in rows.values_list("at", "pk")[:QUEUE_LIMIT]]
@@ -483,7 +479,7 @@ def _decisions_selected(by: Principal, values: Sequence[str]) -> tuple[list[Memo
     for value in values:
         what, _, key = value.partition(":")
         named.get(what, []).append(key)
-    numbers = [int(key) for key in named[CHANGE] if key.isascii() and key.isdigit() and len(key) < 19]
+    numbers = [number for key in named[CHANGE] if (number := number_of(key, 18))]
     reviews = visible_reviews(by).filter(pk__in=uuids_of(named[REVIEW])).select_related("agent", "new")
     changes = automatic_changes(by, SUPERSEDED).filter(pk__in=numbers).select_related("fact__agent")
     return list(reviews), list(changes) if numbers else []

@@ -1,5 +1,6 @@
 """Forms of the pages of memory."""
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -19,48 +20,28 @@ from memory.selectors.filters import MomentInput
 from nousweb.console.common import SHORTCUTS
 from nousweb.lib.bounds import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 
-
-def _scope() -> forms.ChoiceField:
-    return forms.ChoiceField(
-        choices=Scope.choices, initial=Scope.GLOBAL, help_text="Determined by project and task if one is given."
-    )
-
-
-def _project() -> forms.CharField:
-    return forms.CharField(
-        max_length=MAX_KEY_CHARACTERS, required=False, help_text="Key of the project; leave empty for none."
-    )
-
-
-def _task() -> forms.CharField:
-    return forms.CharField(
-        max_length=MAX_KEY_CHARACTERS,
-        required=False,
-        help_text="Key of a task, with or without a project; leave empty for none.",
-    )
-
-
-def _attribute(help_text: str) -> forms.CharField:
-    return forms.CharField(max_length=MAX_ATTRIBUTE_CHARACTERS, required=False, help_text=help_text)
-
-
-def _value(help_text: str) -> forms.CharField:
-    return forms.CharField(max_length=MAX_VALUE_CHARACTERS, required=False, help_text=help_text)
-
-
-def _importance() -> forms.FloatField:
-    return forms.FloatField(
-        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
-    )
-
-
-def _expires_at() -> forms.DateTimeField:
-    return forms.DateTimeField(
-        required=False,
-        widget=MomentInput(),
-        label="Expires",
-        help_text="UTC. It is left out everywhere from then on, and erased later. Empty: it does not expire.",
-    )
+_SCOPE = forms.ChoiceField(
+    choices=Scope.choices, initial=Scope.GLOBAL, help_text="Determined by project and task if one is given."
+)
+_PROJECT = forms.CharField(
+    max_length=MAX_KEY_CHARACTERS, required=False, help_text="Key of the project; leave empty for none."
+)
+_TASK = forms.CharField(
+    max_length=MAX_KEY_CHARACTERS,
+    required=False,
+    help_text="Key of a task, with or without a project; leave empty for none.",
+)
+_attribute = partial(forms.CharField, max_length=MAX_ATTRIBUTE_CHARACTERS, required=False)
+_value = partial(forms.CharField, max_length=MAX_VALUE_CHARACTERS, required=False)
+_IMPORTANCE = forms.FloatField(
+    min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+)
+_EXPIRES_AT = forms.DateTimeField(
+    required=False,
+    widget=MomentInput(),
+    label="Expires",
+    help_text="UTC. It is left out everywhere from then on, and erased later. Empty: it does not expire.",
+)
 
 
 class FactForm(forms.Form):
@@ -73,8 +54,8 @@ class FactForm(forms.Form):
         help_text="One true statement, in one sentence.",
     )
     subject = forms.CharField(max_length=200, required=False, help_text="The person or thing that the fact is about.")
-    attribute = _attribute("What the fact says of its subject, such as “job title”.")
-    value = _value("The value of the attribute, such as “nurse”.")
+    attribute = _attribute(help_text="What the fact says of its subject, such as “job title”.")
+    value = _value(help_text="The value of the attribute, such as “nurse”.")
     category = forms.ChoiceField(
         choices=[
             (name, f"{name} (always in the prompt)" if name in PROFILE_CATEGORIES else name)
@@ -82,9 +63,9 @@ class FactForm(forms.Form):
         ],
         initial=DEFAULT_CATEGORY,
     )
-    scope = _scope()
-    project = _project()
-    task = _task()
+    scope = _SCOPE
+    project = _PROJECT
+    task = _TASK
     confidence = forms.FloatField(
         min_value=0,
         max_value=1,
@@ -100,7 +81,7 @@ class FactForm(forms.Form):
         help_text="From 0 to 1; 0.5 is usual.",
     )
     source = forms.CharField(max_length=200, required=False, help_text="Where the information comes from.")
-    expires_at = _expires_at()
+    expires_at = _EXPIRES_AT
 
 
 class RemarkForm(forms.Form):
@@ -127,7 +108,7 @@ class FactRestoreForm(RemarkForm):
 class ExpiryForm(RemarkForm):
     """When a memory expires."""
 
-    expires_at = _expires_at()
+    expires_at = _EXPIRES_AT
     field_order = ("expires_at", "reason")
 
 
@@ -146,8 +127,8 @@ class FactSupersedeForm(RemarkForm):
         label="Since",
         help_text="When it became true, UTC. Empty means now.",
     )
-    attribute = _attribute("What the new fact says of its subject; empty means that of the old one.")
-    value = _value("The new value of the attribute.")
+    attribute = _attribute(help_text="What the new fact says of its subject; empty means that of the old one.")
+    value = _value(help_text="The new value of the attribute.")
     field_order = ("content", "attribute", "value", "at", "reason")
 
 
@@ -165,10 +146,10 @@ class FactEditForm(RemarkForm):
     """Category and metadata of a fact."""
 
     category = forms.CharField(max_length=50, help_text="A lower-case word. Agents may use their own words.")
-    scope = _scope()
-    project = _project()
-    task = _task()
-    importance = _importance()
+    scope = _SCOPE
+    project = _PROJECT
+    task = _TASK
+    importance = _IMPORTANCE
     tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
     field_order = ("category", "scope", "project", "task", "importance", "tags", "reason")
 
@@ -274,7 +255,7 @@ class EpisodeForm(forms.Form):
         help_text="Your text is kept. Background jobs replace only summaries that they created.",
     )
     tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
-    importance = _importance()
+    importance = _IMPORTANCE
     active = forms.BooleanField(required=False, label="Shown in search and prompts")
 
 
@@ -305,10 +286,10 @@ class ProcedureForm(forms.Form):
         required=False, widget=forms.Textarea(attrs={"rows": 8}), help_text="One per line, in order; at most 40."
     )
     domain = forms.CharField(max_length=50, required=False, help_text="A lower-case word.")
-    scope = _scope()
-    project = _project()
-    task = _task()
-    importance = _importance()
+    scope = _SCOPE
+    project = _PROJECT
+    task = _TASK
+    importance = _IMPORTANCE
     tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
 
 

@@ -16,8 +16,7 @@ register = template.Library()
 
 ELEMENTS = {"removed": "del", "added": "ins"}
 SIGNS = {"removed": "−", "added": "+"}
-NO_NUMBER = '<span class="diff-no diff-blank"> </span>'
-NO_LINE = f'{NO_NUMBER}<span class="diff-text diff-blank"></span>'
+NO_LINE = '<span class="diff-no diff-blank"> </span><span class="diff-text diff-blank"></span>'
 
 
 @register.simple_tag

@@ -253,21 +253,18 @@ def _change(a: RunPosition, b: RunPosition, *, moved: bool) -> str:
 
 
 def _positions(record: ContextRecord) -> dict[Key, RunPosition]:
-    verdicts: dict[Key, Mapping[str, Any]] = {
-        (candidate["type"], candidate["id"]): candidate for candidate in record.candidates
+    left: dict[Key, RunPosition] = {
+        (one["type"], one["id"]): RunPosition(
+            text=one["text"], tokens=one["tokens"], verdict=VERDICTS.get(one["verdict"], (one["verdict"], ""))[0]
+        )
+        for one in record.candidates
     }
-    positions: dict[Key, RunPosition] = {}
-    number = 0
-    for section in record.sections:
-        for item in section["items"]:
-            number += 1
-            key = item["type"], item["id"]
-            positions[key] = RunPosition(section["label"], number, item.get("text", ""), item.get("tokens", 0))
-    for key, one in verdicts.items():
-        if key not in positions:
-            word = VERDICTS.get(one["verdict"], (one["verdict"], ""))[0]
-            positions[key] = RunPosition("", 0, one["text"], one["tokens"], word)
-    return positions
+    items = [(section["label"], item) for section in record.sections for item in section["items"]]
+    shown: dict[Key, RunPosition] = {
+        (item["type"], item["id"]): RunPosition(label, number, item.get("text", ""), item.get("tokens", 0))
+        for number, (label, item) in enumerate(items, 1)
+    }
+    return shown | {key: one for key, one in left.items() if key not in shown}
 
 
 NOW = "now"
@@ -308,9 +305,7 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
     """The difference from ?a= to ?b= in the prompts and in the memories behind them. Leaves no trace."""
     profiles = profile_choices()
     asked = bool(request.GET.get("a") or request.GET.get("b"))
-    data = {**{name: request.GET[name] for name in request.GET}}
-    if asked:
-        data = {"a": NOW, "b": NOW} | {name: value for name, value in data.items() if value}
+    data = {"a": NOW, "b": NOW} | {name: value for name, value in request.GET.items() if value}
     recent = (
         ContextRun.objects.visible_to(by)
         .filter(agent=agent)
@@ -495,22 +490,17 @@ def _difference(
 
 def _event(event: Event, by: Principal, known: frozenset[str]) -> dict[str, Any]:
     """The view of a change; only its existence if this person may not see it."""
-    shown = {"words": kind_title(event.kind), "url": _page(event, by), "by": event.author_name, "at": event.at}
+    shown = {"words": "Profile updated", "by": event.author_name, "at": event.at}
     if event.kind == PROFILE_KIND:
-        return shown | {"words": "Profile updated"}
+        return shown | {"url": reverse("context_profile_history", args=[event.object_id])}
     if event.kind not in known:
         return {"words": "A change that you cannot view", "at": event.at}
+    shown |= {"words": kind_title(event.kind), "url": object_url(event.object_type, event.object_id, by) or ""}
     if event.object_type == "identityversion":
         proposal = ChangeProposal.objects.visible_to(by).filter(version=UUID(event.object_id)).first()
         if proposal and proposal.reviewer_name != event.author_name:
             shown["approved_by"] = proposal.reviewer_name
     return shown
-
-
-def _page(event: Event, by: Principal) -> str:
-    if event.kind == PROFILE_KIND:
-        return reverse("context_profile_history", args=[event.object_id])
-    return object_url(event.object_type, event.object_id, by) or ""
 
 
 def _items(items: Any, slug: str) -> list[dict[str, Any]]:

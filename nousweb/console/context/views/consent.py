@@ -1,6 +1,7 @@
 """The page of an agent's consent policy: its rules as a table, and what they would have kept back lately."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from django import forms
@@ -26,7 +27,7 @@ from memory.policy.oversight import (
     ConsentRule,
 )
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import FORM, agent_page
+from nousweb.console.common import FORM, agent_page, number_of
 from nousweb.lib.bounds import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid, StaleEdit
 
@@ -133,8 +134,7 @@ def agent_consent(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
                 raise Invalid("A rule is not complete.", field="consent")
             policy = ConsentPolicy.checked(row.rule for row in form)
             if change == "save":
-                version = int(base) if base.isascii() and base.isdigit() and len(base) < 10 else None
-                settings_update(agent=agent, consent=policy, base_version=version, reason=reason, by=by)
+                settings_update(agent=agent, consent=policy, base_version=number_of(base), reason=reason, by=by)
                 messages.success(request, "The rules were saved. They apply to new memories.")
                 return redirect("agent_consent", agent.slug)
             impact = consent_impact(agent=agent, policy=policy, by=by)
@@ -159,13 +159,11 @@ def agent_consent(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
 
 def _posted(request: HttpRequest) -> list[dict[str, Any]]:
     """The rules as the page sent them."""
-    names = tuple(RuleForm.base_fields)
-    rows = []
-    for number in range(MAX_RULES + 1):
-        if f"rule{number}-action" not in request.POST:
-            break
-        rows.append({name: request.POST.get(f"rule{number}-{name}", "") for name in names})
-    return rows
+    prefixes = (f"rule{number}-" for number in range(MAX_RULES + 1))
+    return [
+        {name: request.POST.get(prefix + name, "") for name in RuleForm.base_fields}
+        for prefix in takewhile(lambda prefix: f"{prefix}action" in request.POST, prefixes)
+    ]
 
 
 def _changed(rows: list[dict[str, Any]], change: str) -> list[dict[str, Any]]:
@@ -173,8 +171,8 @@ def _changed(rows: list[dict[str, Any]], change: str) -> list[dict[str, Any]]:
     word, _, place = change.partition(":")
     if word == "add":
         return [*rows, {"action": ConsentAction.PENDING}][:MAX_RULES]
-    number = int(place) if place.isascii() and place.isdigit() and len(place) < 3 else len(rows)
-    if number >= len(rows):
+    number = number_of(place, 2)
+    if number is None or number >= len(rows):
         return rows
     row = rows.pop(number)
     if word in ("up", "down"):

@@ -167,10 +167,13 @@ def _selected(
     of: str, fields: QueryDict, by: Principal
 ) -> tuple[str, Mapping[Agent, Sequence[ChangeProposal | MemoryReview]]]:
     """The parameter name of the selected rows, and the rows by agent, in the order of the list."""
+    rows: QuerySet[Any]
     if of == "proposals":
         by.require("identity.view_changeproposal")
+        rows = ChangeProposal.objects.visible_to(by)
     else:
         by.require("memory.view_memoryreview")
+        rows = visible_reviews(by)
         if fields.get("answer", "") not in BULK_RESOLUTIONS:
             raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
     # The inbox names the type before each key.
@@ -178,13 +181,8 @@ def _selected(
     if len(keys) > MAX_SELECTED:
         raise Invalid(f"At most {MAX_SELECTED} can be selected at once.", field="selected")
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
-    found: list[ChangeProposal | MemoryReview]
-    if of == "proposals":
-        found = list(ChangeProposal.objects.visible_to(by).filter(pk__in=place).select_related("agent"))
-    else:
-        found = list(visible_reviews(by).filter(pk__in=place).select_related("agent"))
     by_agent: dict[Agent, list[ChangeProposal | MemoryReview]] = {}
-    for row in sorted(found, key=lambda row: place[row.pk]):
+    for row in sorted(rows.filter(pk__in=place).select_related("agent"), key=lambda row: place[row.pk]):
         by_agent.setdefault(row.agent, []).append(row)
     return of.removesuffix("s"), by_agent
 

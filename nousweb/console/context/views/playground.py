@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -188,13 +189,11 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
 
 def _previewed(request: HttpRequest, agent: Agent, by: Principal) -> HttpResponse:
     form = PlaygroundForm(request.POST)
-    if not form.is_valid():
-        return HttpResponse(status=204)
-    try:
-        pane = _pane(form.as_request(), agent, by)
-    except Invalid:
-        return HttpResponse(status=204)
-    return render(request, "context/_playground_pane.html", {"agent": agent, "pane": pane})
+    with suppress(Invalid):
+        if form.is_valid():
+            shown = {"agent": agent, "pane": _pane(form.as_request(), agent, by)}
+            return render(request, "context/_playground_pane.html", shown)
+    return HttpResponse(status=204)
 
 
 def _pane(wanted: ContextRequest, agent: Agent, by: Principal) -> PromptPane:

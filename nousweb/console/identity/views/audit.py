@@ -46,6 +46,7 @@ from nousweb.console.common import (
     export_format,
     keyset_rows,
     list_export,
+    number_of,
     object_url,
     page,
     query_without,
@@ -56,7 +57,6 @@ from nousweb.lib.keyset_page import KeysetPage, keyset_page
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.textdiff import diff_texts
 
-VIEW_EVENT = "memory.view_event"
 LIST = ListPage(
     title="Audit trail", noun="record", empty="Every change by people and agents is recorded here permanently."
 )
@@ -140,7 +140,7 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
     events = Event.objects.exclude(long_term__quarantined=True)
     sources: tuple[tuple[QuerySet[Any], str, str], ...] = (
         (ContextRun.objects.all(), "input", VIEW_RUN),
-        (events, "content", VIEW_EVENT),
+        (events, "content", "memory.view_event"),
     )
     for source, column, permission in sources:
         keys = [row.object_id for row in rows if row.object_type == source.model._meta.model_name]
@@ -282,11 +282,9 @@ def _areas(query: QueryDict, shown: str) -> list[dict[str, Any]]:
     """What the records may be about, as views of the page: all changes first, without reported outcomes and what the
     system did itself."""
     areas = {"": "Changes", **{key: label for key, (label, _) in AUDIT_AREAS.items()}}
-    rest = query.copy()
-    for name in ("about", "before", "after"):
-        rest.pop(name, None)
+    rest = {name: value for name, value in query.items() if name not in ("about", "before", "after")}
     return [
-        {"label": label, "url": f"?{urlencode({**rest.dict(), 'about': key})}", "active": key == shown}
+        {"label": label, "url": f"?{urlencode({**rest, 'about': key})}", "active": key == shown}
         for key, label in areas.items()
     ]
 
@@ -318,7 +316,7 @@ def _chosen(query: QueryDict, rows: Sequence[AuditEvent]) -> list[dict[str, str]
 
 def _page(events: QuerySet[AuditEvent], request: HttpRequest) -> KeysetPage[AuditEvent]:
     """The records before or after the id that the address names: an id is found fast with each of the filters."""
-    before, after = _row_id(request.GET.get("before")), _row_id(request.GET.get("after"))
+    before, after = (number_of(request.GET.get(name), 18) for name in ("before", "after"))
     if before is not None:
         rows = list(events.filter(pk__gt=before).order_by("pk")[: PAGE_SIZE + 1])
         later, rows = len(rows) > PAGE_SIZE, rows[:PAGE_SIZE][::-1]
@@ -327,10 +325,6 @@ def _page(events: QuerySet[AuditEvent], request: HttpRequest) -> KeysetPage[Audi
         rows = list((events if after is None else events.filter(pk__lt=after))[: PAGE_SIZE + 1])
         earlier, later, rows = len(rows) > PAGE_SIZE, after is not None and bool(rows), rows[:PAGE_SIZE]
     return KeysetPage(rows, str(rows[0].pk) if later else "", str(rows[-1].pk) if earlier else "")
-
-
-def _row_id(value: str | None) -> int | None:
-    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 19 else None
 
 
 def _states(event: AuditEvent) -> dict[str, Any]:

@@ -274,7 +274,9 @@ def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) ->
         webhook_update(webhook=webhook, active=action == "resume", by=by)
         messages.success(request, "Resumed." if action == "resume" else "Paused. New changes are queued.")
     elif action == "replay":
-        count = deliveries_replay(webhook=webhook, by=by, delivery=_delivery(webhook, request.POST.get("delivery")))
+        key = request.POST.get("delivery")
+        delivery = get_object_or_404(webhook.messages, pk=uuid_of(key)) if key else None
+        count = deliveries_replay(webhook=webhook, by=by, delivery=delivery)
         messages.success(request, f"{count} will be resent by the worker.")
     return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
 
@@ -316,10 +318,3 @@ def agent_webhook_delete(request: HttpRequest, by: Principal, agent: Agent, pk: 
 
 def _webhook(by: Principal, agent: Agent, pk: UUID) -> Webhook:
     return get_object_or_404(webhooks_of(agent, by).select_related("agent"), pk=pk)
-
-
-def _delivery(webhook: Webhook, key: str | None) -> WebhookDelivery | None:
-    """The message that a form names; None where it names none. Raises NotFound."""
-    if not key:
-        return None
-    return get_object_or_404(webhook.messages, pk=uuid_of(key))

@@ -29,7 +29,6 @@ from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.queue import PAUSED, schedule_pause, schedule_run
 
-VIEW = "memory.view_job"
 SCHEDULES = "schedules"
 ORDER = (Job.Status.DEAD, Job.Status.FAILED, Job.Status.RUNNING, Job.Status.QUEUED)
 URGENT = Case(*(When(status=status, then=place) for place, status in enumerate(ORDER)), output_field=IntegerField())
@@ -43,10 +42,9 @@ SCHEDULE_ACTIONS: Mapping[str, tuple[Callable[..., Any], str]] = {
 DAYS = 14
 LATEST = 8
 """Done jobs that are shown where none is open."""
-DUE = "Stored memories have not been screened with the current rules."
 
 
-@page(VIEW)
+@page("memory.view_job")
 def lifecycle(request: HttpRequest, by: Principal) -> HttpResponse:
     """The open jobs, failures first, or without them the latest done ones, with the screening and the judge's spending;
     all done ones; or the schedules."""
@@ -144,7 +142,9 @@ def _screening(by: Principal) -> dict[str, Any]:
     is_open = run is not None and run.status in Screening.OPEN
     return {
         "run": run,
-        "due": DUE if not is_open and screening_due() else "",
+        "due": "Stored memories have not been screened with the current rules."
+        if not is_open and screening_due()
+        else "",
         "sees_counts": by.agents is None and by.may(VIEW_SUBCONSCIOUS),
         "may_start": by.may(CHANGE) and by.agents is None and not is_open,
     }

@@ -12,8 +12,6 @@ from nousweb.console.common import Column, Title
 from nousweb.console.memory.page_context import MemoryList, PersonaScope, memory_list
 from nousweb.console.templatetags.parts import goto
 
-CHANGE = "memory.add_fact"
-
 
 def _ending(scope: PersonaScope) -> QuerySet[SearchItem]:
     # A document that is not searched has a row that is not active, without a time of retirement.
@@ -27,11 +25,11 @@ def _memories(request: HttpRequest, scope: PersonaScope, rows: list[SearchItem])
     for name in EndingFilter.TYPES:
         ids = [row.item_id for row in rows if row.item_type == name]
         if ids:
-            model = MEMORY_TYPES[name].model
-            found |= {str(memory.pk): memory for memory in scope.memory.rows(model).filter(pk__in=ids)}
+            rows_of_type = scope.memory.rows(MEMORY_TYPES[name].model).filter(pk__in=ids)
+            found |= {str(memory.pk): memory for memory in rows_of_type}
     for memory in found.values():
         memory.agent = scope.agent
-        memory.may_keep, memory.query = scope.by.may(CHANGE), scope.suffix
+        memory.may_keep, memory.query = scope.by.may("memory.add_fact"), scope.suffix
     return {"rows": [found[row.item_id] for row in rows if row.item_id in found]}
 
 

@@ -16,8 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 
-from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion, Persona
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from memory.models import Censor, Document, Fact, FactChange, LoopSummary, SubjectAlias, WorkingMemory, serves_users
 from memory.services.erasure import (
@@ -112,7 +111,9 @@ def agent_users(request: HttpRequest, by: Principal, agent: Agent) -> HttpRespon
             words="Not assigned" if user == UNASSIGNED else user,
             total=sum(counts.values()),
             told=", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items()),
-            get_absolute_url=lambda user=user: "" if user == UNASSIGNED else _address(agent, user),
+            get_absolute_url=lambda user=user: (
+                "" if user == UNASSIGNED else reverse("agent_user", args=[agent.slug, user])
+            ),
         )
         for (_, user), counts in sorted(counted.items())
     ]
@@ -147,10 +148,6 @@ def agent_user(request: HttpRequest, by: Principal, agent: Agent, user: str) -> 
     )
     shown = replace(USER, title=f"User {user}", about=about)
     return render(request, USER.template, {"agent": agent, **shown.context(request, page_of(request, rows))})
-
-
-def _address(agent: Agent, user: str) -> str:
-    return reverse("agent_user", args=[agent.slug, user])
 
 
 def _moment(memory: Any) -> Any:
@@ -206,11 +203,6 @@ def _offer(one: QuotingDocument) -> str:
     return f"{one.document} ({one.document.get_persona_display().lower()}, {one.document.state}; {said})"
 
 
-def _personas(by: Principal) -> list[str]:
-    """The personas whose documents a page may name to this person."""
-    return [name for name in Persona.values if name == Persona.ACTOR or by.may(VIEW_SUBCONSCIOUS)]
-
-
 @memory_page("memory.view_fact", ERASE, of=Fact, methods=FORM)
 def agent_fact_erase(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """Erase one fact with its history."""
@@ -225,7 +217,7 @@ def agent_fact_erase(request: HttpRequest, scope: PersonaScope, fact: Fact) -> H
         back=scope.url(fact),
         receipt={"action": "fact.erase", "agent": scope.agent.slug},
         run=lambda reason, documents: fact_erase(fact=fact, by=scope.by, reason=reason, documents=documents),
-        offered=documents_quoting(scope.agent, [fact], personas=_personas(scope.by)),
+        offered=documents_quoting(scope.agent, [fact], personas=personas_of(scope.by)),
     )
 
 
@@ -272,7 +264,7 @@ def agent_subject_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         run=lambda reason, documents: subject_erase(
             agent=agent, subject=subject, by=by, reason=reason, documents=documents
         ),
-        offered=documents_quoting(agent, list(facts), _spellings(facts), personas=_personas(by)),
+        offered=documents_quoting(agent, list(facts), _spellings(facts), personas=personas_of(by)),
     )
 
 

@@ -84,8 +84,8 @@ def agent_events(request: HttpRequest, scope: PersonaScope) -> HttpResponseBase:
     return LOOPS.response(request, scope, found, loops)
 
 
-def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[str, str], list[tuple[str, int]]]:
-    """The number of events of each loop by kind, the most frequent first."""
+def _with_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> list[tuple[LoopSummary, list[tuple[str, int]]]]:
+    """Loops with the number of their events by kind, the most frequent first."""
     rows = (
         memory.events.filter(loop_id__in=[loop.loop_id for loop in loops])
         .order_by()
@@ -96,11 +96,6 @@ def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[
     labels = dict(EventKind.choices)
     for persona, loop_id, kind, total in sorted(rows, key=lambda row: (-row[3], row[2])):
         counts.setdefault((persona, loop_id), []).append((str(labels.get(kind, kind)), total))
-    return counts
-
-
-def _with_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> list[tuple[LoopSummary, list[tuple[str, int]]]]:
-    counts = _kind_counts(memory, loops)
     return [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loops]
 
 

@@ -27,7 +27,6 @@ from nousweb.console.memory.timeline import timeline_of
 from nousweb.lib import clock
 from nousweb.lib.textdiff import diff_texts
 
-VIEW = "memory.view_fact"
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
 OTHERS_SHOWN = 5
@@ -109,7 +108,7 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     )
 
 
-@memory_page(VIEW, of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)
+@memory_page("memory.view_fact", of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)
 def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
     chain = [each for each in fact_chain(scope.memory, fact) if each.recorded_at <= clock.now()]

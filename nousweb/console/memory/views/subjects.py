@@ -348,13 +348,9 @@ OF_THE_LIST = ("apart", "kind")
 
 def _things(scope: PersonaScope, spelling: str) -> list[Subject]:
     """The subjects of a spelling in each shown memory; a merged subject is shown by the one that it was merged into."""
-    things = []
-    for persona in scope.memory.personas:
-        known = alias_find(agent=scope.agent, persona=persona, spelling=spelling)
-        if known is not None:
-            row = Subject.objects.prefetch_related("aliases").get(agent=scope.agent, pk=known.subject_id)
-            things.append(row)
-    return things
+    rows = Subject.objects.prefetch_related("aliases").filter(agent=scope.agent)
+    found = (alias_find(agent=scope.agent, persona=persona, spelling=spelling) for persona in scope.memory.personas)
+    return [rows.get(pk=known.subject_id) for known in found if known]
 
 
 def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, Any]:
