@@ -35,6 +35,7 @@ from context.history.behaviour_bisect import (
     Event,
     event_with_author,
     events_after,
+    is_unknown,
 )
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
 from identity.models import Agent, Change
@@ -136,7 +137,8 @@ class CauseFinder:
                 return found
         if (left := _only_possible(expectation, outcome, events)) is not None:
             return self._named(events, left)
-        why = dict.fromkeys(NOT_REBUILT[event.kind] for event in events if _is_unknown(expectation, event))
+        session = expectation.request.get("session_id")
+        why = dict.fromkeys(NOT_REBUILT[event.kind] for event in events if is_unknown(event, session))
         note = (
             f"One of {len(events):,} changes in between; the past cannot be reconstructed precisely enough to name it"
         )
@@ -224,15 +226,8 @@ def _only_possible(expectation: Expectation, outcome: Outcome, events: Sequence[
     about = [event for event in events if (event.object_type, event.object_id) in named]
     if len(about) == 1:
         return about[0]
-    unknown = [event for event in events if _is_unknown(expectation, event)]
+    unknown = [event for event in events if is_unknown(event, expectation.request.get("session_id"))]
     return unknown[0] if len(unknown) == 1 else None
-
-
-def _is_unknown(expectation: Expectation, event: Event) -> bool:
-    """Whether an event may have changed the prompt in a way that no context of the past shows."""
-    if event.kind == "working.changed":
-        return event.object_id == expectation.request.get("session_id")
-    return event.kind in NOT_REBUILT
 
 
 State = ExpectationResult.State

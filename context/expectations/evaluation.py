@@ -50,19 +50,17 @@ def memories_named_load(view: PersonaMemory, keys: Iterable[Key]) -> dict[Key, T
         own = MEMORY_TYPES.get(item_type)
         if own is not None:
             rows = view.rows(own.model).filter(pk__in=ids)
-            found |= {(item_type, str(row.pk)): _target(row, own.text(row)) for row in rows}
+            found |= {
+                (item_type, str(row.pk)): TargetMemory(
+                    own.text(row),
+                    getattr(row, "active", True),
+                    str(getattr(row, "superseded_by_id", None) or ""),
+                    getattr(row, "invalidated_at", None) is not None,
+                    getattr(row, "validity", Validity.CURRENT),
+                )
+                for row in rows
+            }
     return found
-
-
-def _target(row: Any, content: str) -> TargetMemory:
-    successor = getattr(row, "superseded_by_id", None)
-    return TargetMemory(
-        content,
-        getattr(row, "active", True),
-        str(successor or ""),
-        getattr(row, "invalidated_at", None) is not None,
-        getattr(row, "validity", Validity.CURRENT),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +195,8 @@ def missing_outcome(key: Key, record: ContextRecord, context: EvaluationContext)
     for candidate in record.candidates:
         if (candidate["type"], candidate["id"]) == key:
             why = _VERDICTS.get(candidate["verdict"], "it was left out")
-            numbers = ""
-            if candidate["verdict"] == VerdictCode.BELOW_THRESHOLD:
-                numbers = f" ({candidate['relevance']:.2f} of {candidate['threshold']:.2f})"
+            is_below = candidate["verdict"] == VerdictCode.BELOW_THRESHOLD
+            numbers = f" ({candidate['relevance']:.2f} of {candidate['threshold']:.2f})" if is_below else ""
             return Outcome(State.FAILED, candidate["verdict"], f"It is left out: {why}{numbers}.", (key,))
     for cut in record.truncated:
         if any((item["type"], item["id"]) == key for item in cut["items"]):
@@ -333,13 +330,12 @@ def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
     wanted = comparable_text(expectation.text)
     holding = [(label, item) for label, item in items_of(record) if wanted in comparable_text(item["text"])]
     about = tuple((item["type"], item["id"]) for _, item in holding[:MAX_NAMED])
-    if expectation.requirement == Requirement.PRESENT:
-        if holding:
-            return Outcome(State.PASSED, "included", f"{memory_name(about[0])} in {holding[0][0]} contains it.", about)
-        return Outcome(State.FAILED, "text_missing", "Nothing in the prompt contains it.")
-    if holding:
-        return Outcome(State.FAILED, "text_found", f"{memory_name(about[0])} in {holding[0][0]} contains it.", about)
-    return Outcome(State.PASSED, "absent", "Nothing in the prompt contains it.")
+    is_wanted = expectation.requirement == Requirement.PRESENT
+    state = State.PASSED if bool(holding) is is_wanted else State.FAILED
+    if not holding:
+        return Outcome(state, "text_missing" if is_wanted else "absent", "Nothing in the prompt contains it.")
+    said = f"{memory_name(about[0])} in {holding[0][0]} contains it."
+    return Outcome(state, "included" if is_wanted else "text_found", said, about)
 
 
 def _section(expectation: Expectation, record: ContextRecord) -> Outcome:

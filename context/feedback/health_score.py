@@ -393,13 +393,12 @@ def fingerprints(agent: Agent, by: Principal, since: datetime | None = None) -> 
         .order_by("-count", "fingerprint_id")[:SHOWN]
     )
     ids = [row["fingerprint_id"] for row in counted]
-    latest = (
+    about = dict(
         runs.filter(fingerprint_id__in=ids)
         .order_by("fingerprint_id", "-created_at")
         .distinct("fingerprint_id")
         .values_list("fingerprint_id", "fingerprint")
     )
-    about = dict(latest)
     return [
         FingerprintRow(
             row["fingerprint_id"],

@@ -241,13 +241,13 @@ def _by_meaning(rows: Mapping[int, Sequence[float]], trees: BoostedTrees) -> dic
 def _with_twins(shown: ShownMemories, odds: Mapping[int, float]) -> dict[int, float]:
     """The likelihood by place, raised if a nearly equal memory has a higher one."""
     alone = {place: _likelihood(one) for place, one in odds.items()}
-    found = {}
-    for place, score in alone.items():
-        support = max(
+    support = {
+        place: max(
             (shown.alike(place, other) * higher for other, higher in alone.items() if higher > score), default=0.0
         )
-        found[place] = _likelihood(odds[place] + TWIN * support)
-    return found
+        for place, score in alone.items()
+    }
+    return {place: _likelihood(odds[place] + TWIN * each) for place, each in support.items()}
 
 
 def _likelihood(odds: float) -> float:

@@ -65,6 +65,11 @@ class Event:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+def is_unknown(event: Event, session_id: str | None) -> bool:
+    """Whether an event may have changed a prompt of this session in a way that no context of the past shows."""
+    return event.kind in NOT_REBUILT and (event.kind != "working.changed" or event.object_id == session_id)
+
+
 def events_after(view: PersonaMemory, positions: Mapping[str, int], at: datetime) -> list[Event]:
     """The changes after these positions of the feed by persona, and the profiles since `at`, in the order of time."""
     after = Q()
@@ -153,9 +158,7 @@ class ItemDifference:
     @property
     def change(self) -> str:
         """added, removed or text."""
-        if not self.before:
-            return "added"
-        return "text" if self.after else "removed"
+        return "added" if not self.before else "text" if self.after else "removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +345,9 @@ class _Bisect:
         events = [event for group in self._groups for event in group]
         since, until = self._moments[0], self._moments[-1]
         items = _items(self._state(since), self._state(until))
-        unknown = dict.fromkeys(NOT_REBUILT[event.kind] for event in events if self._is_unknown(event))
+        unknown = dict.fromkeys(
+            NOT_REBUILT[event.kind] for event in events if is_unknown(event, self._request.session_id)
+        )
         failed = dict.fromkeys(reason for state in self._states.values() for reason in state.failed)
         return BehaviourBisect(
             since,
@@ -399,11 +404,6 @@ class _Bisect:
             items = sorted(self._state(self._moments[place]).items.items())
             self._digests[place] = hashlib.sha256(repr(items).encode("utf-8", "replace")).hexdigest()[:32]
         return self._digests[place]
-
-    def _is_unknown(self, event: Event) -> bool:
-        if event.kind == "working.changed":
-            return event.object_id == self._request.session_id
-        return event.kind in NOT_REBUILT
 
     def _state(self, moment: datetime) -> _State:
         if moment not in self._states:

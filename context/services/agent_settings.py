@@ -52,8 +52,6 @@ from memory.services.search_index.reembedding import CONFIGURED, language_apply,
 from memory.services.users import users_separate
 from nousweb.lib import Conflict, Invalid, NotFound, StaleEdit, choice_check, clock, existing, first_unstorable
 
-CHANGE_PROFILES = "context.change_contextprofile"
-
 
 def profiles_sync() -> None:
     """Make the seed's profiles that are missing, and bring up to date those that nobody has edited, as a new version.
@@ -108,7 +106,7 @@ def profile_update(
     reason: str = "",
 ) -> ContextProfileVersion:
     """Write a new version of a profile's own settings. Raises Conflict when `base_version` is no longer current."""
-    by.require(CHANGE_PROFILES)
+    by.require("context.change_contextprofile")
     checked = profile_check(values)
     ContextProfile.objects.select_for_update().get(pk=profile.pk)
     current = profile.versions.filter(is_current=True).first()

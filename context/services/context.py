@@ -39,7 +39,6 @@ from nousweb.lib.recorded_metrics import record as record_measure
 from nousweb.lib.tracing import span, trace_id, traced
 from nousweb.lib.transactions import transaction_retried
 
-TRIGGER = "memory.trigger_censor"
 INPUT, ANSWER = "input", "answer"
 
 
@@ -60,7 +59,7 @@ def counts(run: ContextRun, check: Mapping[str, Any], by: Principal) -> bool:
 
     Tokens count whatever their scopes: censors act by themselves.
     """
-    return bool(check["triggers"]) and run.as_of is None and (by.token is not None or by.may(TRIGGER))
+    return bool(check["triggers"]) and run.as_of is None and (by.token is not None or by.may("memory.trigger_censor"))
 
 
 def triggers_count(run: ContextRun, side: str, check: Mapping[str, Any], by: Principal) -> None:

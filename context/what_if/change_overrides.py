@@ -261,10 +261,7 @@ def censor_overrides(censor: Censor | None, *, pattern: str = "", severity: str 
         return Overrides(removed_censors=frozenset({str(censor.pk)}))
     severity = severity or (censor.severity if censor else "warn")
     choice_check("severity", severity, Censor.Severity.values)
-    if censor is not None:
-        draft = CensorDraft(
-            pattern or censor.pattern, severity, reason or censor.reason, str(censor.pk), censor.persona
-        )
-    else:
-        draft = CensorDraft(pattern, severity, reason)
-    return Overrides(censors=(draft,))
+    if censor is None:
+        return Overrides(censors=(CensorDraft(pattern, severity, reason),))
+    own = (pattern or censor.pattern, severity, reason or censor.reason, str(censor.pk), censor.persona)
+    return Overrides(censors=(CensorDraft(*own),))

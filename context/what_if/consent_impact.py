@@ -67,11 +67,11 @@ def _held(agent: Agent, policy: ConsentPolicy, keys: set[tuple[str, str]]) -> di
         if not ids or not (is_event or issubclass(memory_type.model, OriginFields)):
             continue
         writers = _writers(agent, name, ids)
-        rows: Any
-        if is_event:
-            rows = LongTermEntry.objects.select_related("event").filter(agent=agent, event__in=map(int, ids))
-        else:
-            rows = memory_type.model._default_manager.filter(agent=agent, pk__in=ids)
+        rows: Any = (
+            LongTermEntry.objects.select_related("event").filter(agent=agent, event__in=map(int, ids))
+            if is_event
+            else memory_type.model._default_manager.filter(agent=agent, pk__in=ids)
+        )
         for row in rows:
             key = str(row.event_id if is_event else row.pk)
             kind, writer = writers.get(key, ("token", ""))

@@ -229,16 +229,18 @@ def _core_facts_each(
         wanted = [
             agent
             for agent in wanted
-            if len(read[agent.pk]) >= limit and _characters(rows[agent.pk], pinned[agent.pk]) < rooms[agent.pk]
+            if len(read[agent.pk]) >= limit
+            # Pinned facts are loaded separately.
+            and rooms[agent.pk]
+            > sum(
+                len(row[_CONTENT])
+                for row in rows[agent.pk]
+                if str(row[0]) not in pinned[agent.pk] and not is_reported(row)
+            )
         ]
         if not wanted:
             break
     return {agent.pk: _filling(rows[agent.pk], pinned[agent.pk], rooms[agent.pk]) for agent in agents}
-
-
-def _characters(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str]) -> int:
-    """Characters of the facts that are not pinned; pinned ones are loaded separately."""
-    return sum(len(row[_CONTENT]) for row in rows if str(row[0]) not in pinned and not is_reported(row))
 
 
 def _core_read(

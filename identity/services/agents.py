@@ -27,7 +27,6 @@ from nousweb.lib.characters import invisible_characters
 from nousweb.lib.prompt_escaping import fence_line
 
 PROFILE_HEADINGS = (("person", "User"), ("preference", "Preferences"), ("rule", "Rules"))
-VIEW_FACTS = "memory.view_fact"
 SEEDING = Principal.of_system("seeding")
 """Proposes the texts that nobody wrote or saw as they are."""
 BOUNDARIES_TEXT = "See Active Censors section for current safety rules."
@@ -70,7 +69,7 @@ else those that the screening finds."""
 def facts_source_check(source: Agent | None, by: Principal) -> Agent | None:
     """The agent whose facts seed another one. Raises NotAllowed if `by` may not read them."""
     if source is not None:
-        by.require(VIEW_FACTS, source)
+        by.require("memory.view_fact", source)
     return source
 
 

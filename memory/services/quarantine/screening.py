@@ -37,7 +37,6 @@ from memory.services.trust import screening_class
 from nousweb.lib import Conflict, NotAllowed, clock
 from nousweb.lib.injection.scan import RULES_NAME, scan_text
 
-CHANGE = "memory.change_job"
 BATCH = 200
 WORK_SECONDS = 45.0
 """Duration of one part, well below the worker's time limit."""
@@ -56,7 +55,7 @@ def screening_due() -> bool:
 @transaction.atomic
 def screening_request(*, by: Principal) -> Screening:
     """Request a screening of all stored texts. Raises NotAllowed, and Conflict while a screening is open."""
-    by.require(CHANGE)
+    by.require("memory.change_job")
     if by.agents is not None:
         raise NotAllowed(
             "Screening reads the texts of all agents, so only people with access to all agents can start it."
