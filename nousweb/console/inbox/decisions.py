@@ -233,7 +233,7 @@ def item_undo(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     if isinstance(item.row, MemoryReview):
         review = review_undo(review=item.row, by=by, resolved_at=moment)
         if review.is_mark:
-            return "Undone. Prompts may include it again."
+            return "The mark was undone. Prompts may include it again."
         return f"The resolution was undone.{' The review is pending again.' * (review.status in review.OPEN)}"
     proposal: Any = item.row
     undone = proposal_undo(proposal=proposal, by=by, decided_at=moment)

@@ -208,7 +208,7 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert (row.kind, row.reason, str(row.title)) == ("Marked as wrong", "", f"Removes “{WRONG}”")
     told = client.post(reverse("item_change", args=["memoryreview", review.pk, "undo"]), follow=True)
     page = unescape(markup(told))
-    assert "Undone. Prompts may include it again." in page
+    assert "The mark was undone. Prompts may include it again." in page
     assert "<title> Marked as wrong · " in page
     assert (told.context["decision"], told.context["held_title"]) == ("Undone", "In use")
     for untrue in ("pending again", "settled elsewhere", "the same words come again", "by reviews", "Undo this"):
