@@ -87,13 +87,14 @@ function selectedItem() {
 const reachable = (element) => visible(element) || visible(element.closest("details.menu") ?? element);
 const usable = (element) => reachable(element) && !element.disabled && element.getAttribute("aria-disabled") !== "true";
 
-// A key inside a row belongs to that row alone: it acts only while the row is selected.
+// A key inside a row belongs to that row alone: it acts only while the row is selected. So does one of a decision that can be
+// undone, while the focus is in their list: on the item below it may give an answer.
 function targetOf(key) {
   const selector = `[data-key="${CSS.escape(key)}"]`;
-  const own = selectedItem();
+  const own = document.activeElement?.closest(".undo-rest") ?? selectedItem();
   const inside = own && $$(selector, own).find(usable);
   if (inside) return inside;
-  const items = itemsOf(list());
+  const items = [...itemsOf(list()), ...$$(".undo-rest li")];
   return $$(selector).find((element) => usable(element) && !items.some((item) => item.contains(element)));
 }
 
