@@ -129,3 +129,6 @@ def test_another_change_is_tried_on_the_same_question(
     page.reload()
     expect(after).to_have_value(other or "")
     expect(prompts).to_contain_text("Answer in one word.")
+    page.go_back()
+    expect(prompts).to_contain_text("the clerk of the ledger")
+    expect(after).not_to_have_value(other or "")

@@ -319,21 +319,24 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     assert REPLICA in str(tried["memories"])
     shown = markup(page)
     assert f"{ASKED}</textarea>" in shown
+    assert "<span>After: Values, proposed by " in shown
     assert "Answer in one word." in shown
     assert "Set up a model that answers" in shown
     other = client.get(COMPARE, {"a": "now", "b": "now", "input": "Since when?"})
     assert "Since when?</textarea>" in markup(other)
     assert other.context["diff"].identical
+    alike = markup(client.get(COMPARE, {"a": "now", "b": "now", "table": "1"}))
+    assert "1 recent question gets the same prompt" in alike
     # A question may be longer than an address, so it is posted, here as a preview and there without a model. The
     # address names what was chosen, and the question where it can.
     shown_at = f"{COMPARE}?a=now&b=now&input=Since+when%3F"
-    assert other.headers["HX-Replace-Url"] == shown_at
+    assert other.headers["HX-Push-Url"] == shown_at
     given = {name: page.context["form"][name].value() for name in ("a", "b", "session")}
-    for more in ({"preview": "1"}, {}):
+    for more, header in (({"preview": "1"}, "HX-Push-Url"), ({}, "HX-Replace-Url")):
         long = client.post(COMPARE, {**given, "input": "Which replica lags? " * 900, **more})
         assert long.status_code == 200
         assert long.context["tried"]["change"] > 0, more
-        assert long.headers["HX-Replace-Url"] == f"{COMPARE}?a=now&b={given['b']}"
+        assert long.headers[header] == f"{COMPARE}?a=now&b={given['b']}"
     assert rows() == before
     make_copies(proposal, 60, created_at="original.created_at + interval '1 minute'")
     old = client.get(COMPARE, {"a": "now", "b": str(proposal.pk)})

@@ -158,7 +158,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     sides = [
         {
             "label": labels.get(key, ""),
-            "whole": _label(one, current, ALL_WORDS) if one else "",
+            "whole": f"{form[SIDES[place][0]].label}: {_label(one, current, ALL_WORDS)}" if one else "",
             "said": said[place],
             "last": last[place] if last else None,
         }
@@ -181,7 +181,10 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     if last:
         address = urlencode([*zip("ab", chosen, strict=True), ("input", last[0].shown.record.request["input"])])
         is_short = len(address) <= MAX_ADDRESS_CHARACTERS
-        response["HX-Replace-Url"] = f"{request.path}?{address if is_short else address.partition('&input=')[0]}"
+        # Each choice is a place to go back to; a conversation goes on where it is.
+        response["HX-Replace-Url" if is_sent else "HX-Push-Url"] = (
+            f"{request.path}?{address if is_short else address.partition('&input=')[0]}"
+        )
     return response
 
 
@@ -218,6 +221,7 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
     return {
         "groups": [(words, found[:MAX_ROWS], *more) for words, found, *more in groups if found],
         "more": sum(len(found[MAX_ROWS:]) for _, found, *_ in groups),
+        "about": "Each question is asked in its own session; below it begins a new one, so its tokens may differ.",
         "longest": MAX_ADDRESS_CHARACTERS,
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
@@ -244,10 +248,11 @@ def _alike_words(rows: Sequence[tuple[Any, ...]]) -> str:
     nouns = "recent question", "expectation"
     of = get_text_list([f"{n:,} {noun}{pluralize(n)}" for n, noun in zip(counts, nouns, strict=True) if n], "and")
     impact = Impact(tuple(row for _, row, *_ in rows), len(rows))
-    what = impact.words.removeprefix("each ") or "other lines" if impact.changed else "no line"
+    verbs = "changes,change alike" if impact.changed else "gets the same prompt,get the same prompts"
+    what = f": {impact.words.removeprefix('each ') or 'other lines'}, the same memories" if impact.changed else ""
     failing = states.count((State.FAILED, State.FAILED))
     held = f", {failing:,} of {len(states):,} fail as before" if failing else ", all hold" if states else ""
-    return f"{of} {pluralize(sum(counts), 'changes,change alike')}: {what}, the same memories{held}"
+    return f"{of} {pluralize(sum(counts), verbs)}{what}{held}"
 
 
 def _asked(made: Any) -> tuple[str, ...]:
