@@ -57,7 +57,7 @@ class ChangesForm(forms.Form):
     kind = forms.ChoiceField(required=False)
     agent = forms.ChoiceField(required=False)
     persona = forms.ChoiceField(
-        required=False, choices=[("", "Both personas"), ("actor", "Actor"), ("subconscious", "Subconscious")]
+        required=False, choices=[("actor", "Actor"), ("subconscious", "Subconscious"), ("both", "Both personas")]
     )
 
     def __init__(
@@ -96,8 +96,9 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     if filters.get("agent", agent.slug) not in ("", agent.slug):
         query = query_without(request, "agent")
         return redirect(f"{reverse('agent_changes', args=[filters['agent']])}{f'?{query}' if query else ''}")
-    if filters.get("persona"):
-        streams = (filters["persona"],)
+    # What the subconscious did by itself is most of a feed.
+    if (shown := filters.get("persona") or Persona.ACTOR) in streams:
+        streams = (shown,)
     kinds = _kinds(filters.get("kind", ""), allowed)
     for persona in streams:
         stream_publish(agent.pk, persona)
@@ -108,7 +109,7 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         (change, kind_title(change.kind), links[change.pk], change_details(change.kind, change.details))
         for change in found
     ]
-    is_filtered = bool(filters.get("kind") or filters.get("persona"))
+    is_filtered = bool(filters.get("kind")) or shown != Persona.ACTOR
     page = KeysetPage(list(found), "", _cursor(following))
     context = {
         **LIST.context(request, page, form, is_filtered),
