@@ -22,7 +22,7 @@ function forget() {
 
 // A refusal that leads back to the page of the form.
 const refused = () => document.querySelector("#messages .notice-error");
-const keeps = (form) => form?.getAttribute("method")?.toLowerCase() === "post" && !form.matches("[data-no-draft]") && Boolean(person);
+const keeps = (form) => form?.getAttribute("method")?.toLowerCase() === "post" && Boolean(person);
 // A page may have a form more than once for different rows: each goes to an address or button of its own.
 // form.action and form.method may be buttons of these names.
 const goesTo = (form) => new URL(form.getAttribute("action") || "", location).pathname;

@@ -335,13 +335,15 @@ document.addEventListener("change", (event) => {
 document.addEventListener("htmx:load", showSelection);
 showSelection();
 
-// Typed text is not lost by a slip.
+// What was typed or chosen in a form is not lost by a slip. What is sent as it changes, ticked in a list, or chosen in a menu
+// is no loss.
 const TYPED = "textarea, input:not([type]), input[type=text], input[type=url], input[type=email]";
-const dirty = new Set();
-const guarded = (form) => form?.getAttribute("method") === "post" && !form.matches("[hx-post], [data-no-draft]");
-document.addEventListener("input", (event) => {
-  const { form } = event.target;
-  if (form?.matches("[data-guard]") || (guarded(form) && event.target.matches(TYPED))) dirty.add(form);
+const NO_LOSS = "[hx-post] *, [data-keyitem] [type=checkbox], [data-select-all], :is(.menu, .bulkbar) :is(select, [type=date])";
+const guarded = (form) => form?.getAttribute("method") === "post" && !form.matches("[hx-post]");
+// A form that came back, unfinished or refused, is as little saved as one that was changed here.
+const dirty = new Set($$("form").filter((form) => guarded(form) && (form.matches("[data-changed]") || form.querySelector(".errorlist"))));
+document.addEventListener("input", ({ target }) => {
+  if (guarded(target.form) && !target.matches(NO_LOSS)) dirty.add(target.form);
 });
 // What a decision would lose, which takes the other forms of its page away.
 document.addEventListener("nous:leaving", (event) => {
@@ -354,8 +356,8 @@ document.addEventListener("nous:leaving", (event) => {
 document.addEventListener("reset", (event) => dirty.delete(event.target));
 document.addEventListener("submit", (event) => dirty.delete(event.target));
 document.addEventListener("htmx:responseError", (event) => {
-  const form = event.target.closest?.("form[data-guard]");
-  if (form) dirty.add(form);
+  const form = event.target.closest?.("form");
+  if (guarded(form) && [...form.elements].some(differs)) dirty.add(form);
 });
 window.addEventListener("beforeunload", (event) => {
   for (const form of dirty) if (!form.isConnected) dirty.delete(form);

@@ -103,8 +103,8 @@ class RuleForm(forms.Form):
 
     @property
     def sentence(self) -> str:
-        """The rule in words; "" while it is not valid."""
-        return rule_words(ConsentRule(**self.rule)) if self.is_valid() else ""
+        """The rule in words."""
+        return rule_words(ConsentRule(**self.rule)) if self.is_valid() else "A rule that is not complete."
 
     @property
     def rule(self) -> dict[str, Any]:
@@ -115,7 +115,8 @@ class RuleForm(forms.Form):
 
 @agent_page(CHANGE, methods=FORM)
 def agent_consent(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
-    """The consent policy: its rows come back with each change, and nothing is stored before it is saved."""
+    """The consent policy: its rows come back with each change, with the sentences of what is chosen (and no impact,
+    which was that of another choice), and nothing is stored before it is saved."""
     current = settings_get(agent=agent, by=by)
     change = request.POST.get("change", "save") if request.method == "POST" else ""
     rows = _changed(_posted(request), change) if change else [rule.as_json() for rule in current.consent.rules]
@@ -127,7 +128,7 @@ def agent_consent(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     writers = list(dict.fromkeys([*tokens, *filter(None, (rule.writer for rule in current.consent.rules))]))
     form = [RuleForm(row, number, categories, writers) for number, row in enumerate(rows)]
     base, reason = request.POST.get("base_version", ""), request.POST.get("reason", "")[:MAX_REASON_CHARACTERS]
-    refusal, impact, status = "", None, 200
+    refusal, policy, impact, status = "", None, None, 200
     if change in ("save", "impact"):
         try:
             if not all(row.is_valid() for row in form):
@@ -152,6 +153,7 @@ def agent_consent(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
             "impact": impact,
             "listed": [(ACTIONS[one.action], one) for one in impact.memories[:SHOWN]] if impact else [],
             "may_preview": by.may(VIEW_RUN),
+            "is_unsaved": bool(change) and policy != current.consent,
         },
         status=status,
     )
