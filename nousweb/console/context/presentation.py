@@ -483,7 +483,7 @@ class PromptView:
                     for key, label, form, told in NUMBERS
                     if one.get(key) is not None
                 ],
-                "successor_url": self.memory_url("fact", one.get("superseded_by") or ""),
+                "successor_url": self.memory_url("fact", new) if (new := one.get("superseded_by")) else "",
             }
             for one in found
         ]
