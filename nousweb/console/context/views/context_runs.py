@@ -283,24 +283,15 @@ def run_memories(
         known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
     ranked = [
         {
-            **known.pop(key),
+            **(one := known.pop(key)),
+            "always": one["always"] and not use.referenced,
             "use": use,
             "number": number if marks.get(use.pk) else None,
         }
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
     ]
-    for one in ranked:
-        one["always"] = one["always"] and not one["use"].referenced
-    return [
-        *sorted(ranked, key=_place),
-        *sorted(known.values(), key=lambda one: one["always"]),
-    ]
-
-
-def _place(one: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
-    number = math.inf if one["number"] is None else one["number"]
-    return one["always"], not one["use"].referenced, number, -(one.get("relevance") or 0)
+    return sorted([*ranked, *known.values()], key=lambda one: one["always"])
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
