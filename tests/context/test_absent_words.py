@@ -80,12 +80,13 @@ def test_number_without_a_unit_vouches_for_none(given: str, answer: str, told: t
     "text",
     ["Ask Dave about 250 GB on Tuesday. ", "\n", "“", "a", "7 ", "1,000", "- ", "Ab ", "`", "| |\n", "2026-99-99 "],
 )
-def test_odd_answers_are_compared_in_linear_time(text: str) -> None:
+def test_odd_answers_are_compared(text: str) -> None:
     checked, spans = absent_words(text * (100_000 // len(text)), GIVEN, [text])
     assert checked >= len(spans)
 
 
-def test_thousands_of_sizes_are_compared_in_linear_time() -> None:
+def test_thousands_of_sizes_are_compared() -> None:
+    """Each with each would take minutes."""
     sizes = range(1, 10_000)
     assert absent_words(" ".join(f"{n} GB" for n in sizes), " ".join(f"{n}000 MB" for n in sizes))[1] == []
     assert len(absent_words(" ".join(f"{n} GB" for n in sizes), " ".join(f"{n} ms" for n in sizes))[1]) == len(sizes)
@@ -97,7 +98,8 @@ def test_texts_that_look_like_tokens_of_a_time_are_compared() -> None:
         absent_words(answer, given)
 
 
-def test_thousands_of_dates_and_times_are_compared_in_linear_time() -> None:
+def test_thousands_of_dates_and_times_are_compared() -> None:
+    """Each with each would take minutes."""
     dates = " ".join(f"{year}-10-14 {year % 24}:{year % 60:02}," for year in range(1000, 9999))
     others = " ".join(f"{year}-10-15 {year}" for year in range(1000, 9999))
     assert absent_words(dates, dates)[1] == []

@@ -23,7 +23,17 @@ from identity.principal import Principal
 from identity.services.inbox_items import not_snoozed
 from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
-from nousweb.console.common.areas import ADMINS, AREAS, OWNERS, PARENT_PAGES, PLACES, Area, AreaPage, place_of
+from nousweb.console.common.areas import (
+    ADMINS,
+    AREAS,
+    OWNERS,
+    PARENT_PAGES,
+    PLACES,
+    VIEW_PROPOSAL,
+    Area,
+    AreaPage,
+    place_of,
+)
 from nousweb.console.common.demo_tour import tour_panel
 from nousweb.console.common.past import past_shown
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
@@ -183,9 +193,6 @@ def _same_page(
 def _address(prefix: str, name: str, *args: str) -> str:
     """The address `name` below `prefix`. Every page shows thirty of them, and to make them takes a thirtieth of it."""
     return reverse(name, args=args)
-
-
-VIEW_PROPOSAL = "identity.view_changeproposal"
 
 
 @dataclass(frozen=True)

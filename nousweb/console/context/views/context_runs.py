@@ -134,7 +134,7 @@ class AnswerPiece:
 def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Spans]:
     """What the run's answer takes from the memory of each of `uses`, by its key, with the values beside it."""
     answer = run.response
-    texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
+    texts = _texts(run)
     windows, marks = windows_of(answer, content_words(answer)), dict[int, Spans]()
     for use, recorded in zip(uses, _spans(run, uses), strict=True):
         memory = texts.get((use.item_type, use.item_id), "")
@@ -145,6 +145,11 @@ def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Span
         values = _values_beside(answer, spans, memory)
         marks[use.pk] = _joined(answer, sorted([*spans, *values]))
     return marks
+
+
+def _texts(run: ContextRun) -> dict[tuple[str, str], str]:
+    """The texts of the memories in the run's prompt, by type and id."""
+    return {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
 
 
 def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
@@ -175,14 +180,14 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
     said = [message["content"] for message in run.request.get("conversation") or ()]
     given = "\n".join([run.system_prompt, run.input, *said, *texts]) if run.response else ""
     if len(run.response) > MAX_COMPARED or len(given) > MAX_GIVEN:
-        return {"told": "Too long to be compared with its prompt.", "look": "help"}, []
+        return {"told": "The answer, or what the agent was given, is too long to be compared.", "look": "help"}, []
     compared, absent = absent_words(run.response, given, cited)
     words = list(dict.fromkeys(run.response[start:end].strip("`") for start, end in absent))
     more = f" and {len(words) - ABSENT_TOLD:,} more" if len(words) > ABSENT_TOLD else ""
     told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
     if compared and not words:
         # Not in green: words that are there support nothing yet.
-        told = "No name or number in it that the agent was not given."
+        told = "The answer has no name or number that the agent was not given."
     return {"told": told, "absent": words, "look": "answer-check outcome-error" if words else "help"}, absent
 
 
@@ -446,7 +451,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     order = request.GET.get("order", "")
     candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
     used = [use for use in uses if use.referenced]
-    texts = {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)} if run.response else {}
+    texts = _texts(run)
     cited = [texts.get((use.item_type, use.item_id), "") for use in used]
     check, absent = answer_check(run, texts.values(), cited)
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in used], absent, texts.values())
