@@ -455,7 +455,8 @@ def test_run_says_which_names_and_numbers_of_its_answer_are_not_in_the_prompt(ad
     make_fact(ada, "The ledger export failed because the replica disk was 91 % full.", system)
     run, client = make_run(ada, actor), browser(alice)
     context_respond(run=run, response="The ledger export failed: the replica disk was 91% full.", by=actor)
-    assert "The answer has no name or number that the agent was not given." in text(client.get(run.get_absolute_url()))
+    page = text(client.get(run.get_absolute_url()))
+    assert "No name or number was found in the answer that the agent was not given." in page
     answer = "The replica disk was 91 % full of 250 GB. Ask Dave on Tuesday."
     ContextRun.objects.filter(pk=run.pk).update(response=answer)
     shown = text(client.get(run.get_absolute_url()))

@@ -187,7 +187,7 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
     told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
     if compared and not words:
         # Not in green: words that are there support nothing yet.
-        told = "The answer has no name or number that the agent was not given."
+        told = "No name or number was found in the answer that the agent was not given."
     return {"told": told, "absent": words, "look": "answer-check outcome-error" if words else "help"}, absent
 
 
