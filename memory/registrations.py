@@ -24,3 +24,5 @@ When a whole agent is erased, rows with a foreign key to the agent are deleted w
 """
 large_tables: list[type[Model]] = [AuditEvent]
 """Tables that an erasure scans before the agent is locked, so that writers do not wait for it; see `quoting_keys`."""
+request_logs: list[type[Model]] = []
+"""Tables of the requests of agents, which may name a `user` of whom nothing else is stored."""

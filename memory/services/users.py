@@ -26,6 +26,7 @@ from memory.models import (
     reader_check,
 )
 from memory.persona import VIEWS
+from memory.registrations import request_logs
 from memory.types import MEMORY_TYPES
 from nousweb.lib import Invalid, text_check
 from nousweb.lib.bounds import UNASSIGNED
@@ -173,7 +174,11 @@ def _rest_moved(agent: Agent, user: str, former: str = "") -> int:
 
 
 def agents_of_user(agents: Sequence[Agent], user: str, personas: Sequence[str] = Persona.values) -> list[Agent]:
-    """Those of the agents that know anything of a user in these personas, or have a token for them."""
+    """Those of the agents that know anything of a user in these personas, were asked for them, or have a token for
+    them."""
     known = {agent_id for agent_id, name in user_counts(agents, user, personas)}
+    for model in request_logs:
+        asked = model._default_manager.filter(agent__in=agents, persona__in=personas, request__user=user)
+        known.update(asked.order_by().values_list("agent", flat=True).distinct())
     known.update(ApiToken.objects.filter(agent__in=agents, user=user).values_list("agent", flat=True))
     return [agent for agent in agents if agent.pk in known and user]

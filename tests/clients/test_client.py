@@ -102,6 +102,25 @@ def test_turn_that_fails_or_says_nothing_reports_nothing(nous, bruno):
         nous.turn("s", "Hello").system_prompt  # noqa: B018
 
 
+def test_turn_whose_user_asks_to_be_forgotten_leaves_nothing(live_server, bruno):
+    token = make_token(bruno, scopes=["memory:read", "memory:write", "context:read", "users:manage"])
+
+    async def forget():
+        async with AsyncNous(live_server.url, token) as nous, nous.turn("s", "Forget me.", user="tom") as turn:
+            await nous.erase_user("tom", "Asked for.")
+            turn.answer = "Done."
+
+    with Nous(live_server.url, token) as nous:
+        nous.learn_fact("Tom lives in Lisbon.", user="tom")
+        with nous.turn("s", "Forget everything about me.", user="tom") as turn:
+            nous.erase_user("tom", "Asked for.")
+            turn.answer = "Done."
+        assert turn.report is None
+    to_its_end(forget())
+    assert not Event.objects.filter(agent=bruno).exists()
+    assert not Fact.objects.filter(agent=bruno).exists()
+
+
 def test_turn_that_looks_up_more_is_judged_by_it(nous, bruno):
     fact = nous.learn_fact("Lamp 3 hangs in room 21.", category="technical").fact
     with nous.turn("s", "Hello") as turn:

@@ -166,6 +166,18 @@ def test_nothing_is_left_of_an_erased_user(api, ada, caller, admin):
     assert [one["user"] for one in manager.get("/users").json()["items"]] == ["noah"]
 
 
+def test_a_user_of_whom_there_are_only_contexts_is_erased(api, ada, caller, charlie):
+    prompt(caller, "ithaca", **NOAH)
+    prompt(caller, "avalon", **MIA)
+    manager = api.as_token(make_token(ada, name="manager", scopes=["users:manage"]))
+    assert manager.post("/users/erase", {"user": "mia", "reason": "Asked for."}).status_code == 200
+    assert traces("avalon") == {}
+    erased = api.as_person(charlie).post("/users/erase", {"user": "noah", "reason": "Asked for."}).json()["items"]
+    assert [one["rows"]["contextrun"] for one in erased] == [1]
+    again = api.as_person(charlie).post("/users/erase", {"user": "noah", "reason": "Asked for."}).json()
+    assert again == {"items": []}
+
+
 def test_everything_of_a_user_is_exported_across_agents(api, ada, bruno, caller, charlie):
     told(caller, "avalon", **MIA)
     told(api.as_token(make_token(bruno, name="b")), "corfu", **MIA)

@@ -295,8 +295,6 @@ def _keyed_erase(agent: Agent, name: str, key: str, *, by: Principal, reason: st
     agent = agent_lock_exclusive(agent)
     tokens = ApiToken.objects.filter(agent=agent, **named) if name == "user" else ApiToken.objects.none()
     found = list(Fact.objects.filter(agent=agent, **named).order_by("pk").values_list("pk", flat=True))
-    if not found and not key_counts(agent, **named) and not tokens.exists():
-        raise NotFound(f"This {name} has no data.")
     entry = receipt_describe(by=by, action=f"{name}.erase", target=agent, agent=agent, reason=reason, label=f"A {name}")
     rows: Counter[str] = Counter()
     erasure = Erasure(agent, **named)
@@ -310,6 +308,8 @@ def _keyed_erase(agent: Agent, name: str, key: str, *, by: Principal, reason: st
     if tokens:
         rest["apitoken"] = tokens.delete()[1][ApiToken._meta.label]
     rows.update(owner_erase(f"nous_erase_{name}(%s, %s, %s::jsonb)", [agent.pk, key], entry=entry, rows=rest))
+    if not rows.total():
+        raise NotFound(f"This {name} has no data.")
     return Receipt(rows), erasure
 
 

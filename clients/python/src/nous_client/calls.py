@@ -213,5 +213,9 @@ def keep_in_mind(session_id: str, text: str, options: Mapping[str, Any]) -> Call
     return Call("POST", f"working/{_part(session_id)}/items", Nothing, body=body, repeatable=False)
 
 
+def erase_user(user: str, reason: str) -> Call[Nothing]:
+    return Call("POST", "users/erase", Nothing, body={"user": user, "reason": reason})
+
+
 def changes(options: Mapping[str, Any]) -> Call[Page[Change]]:
     return Call("GET", "changes", Page[Change], query=_given(**options))

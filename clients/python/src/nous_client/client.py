@@ -212,6 +212,10 @@ class Nous:
         """Add to the working memory of a session."""
         self.send(calls.keep_in_mind(session_id, text, options))
 
+    def erase_user(self, user: str, reason: str) -> None:
+        """Erase everything of a user for good. The token needs the scope users:manage."""
+        self.send(calls.erase_user(user, reason))
+
     def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> Iterator[tuple[Change, str]]:
         """Changes in order, each with the cursor to go on from after it was dealt with; ends when there is none.
 
@@ -399,6 +403,10 @@ class AsyncNous:
     async def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
         """Add to the working memory of a session."""
         await self.send(calls.keep_in_mind(session_id, text, options))
+
+    async def erase_user(self, user: str, reason: str) -> None:
+        """Erase everything of a user for good. The token needs the scope users:manage."""
+        await self.send(calls.erase_user(user, reason))
 
     async def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> AsyncIterator[tuple[Change, str]]:
         """Changes in order, each with the cursor to go on from after it was dealt with; ends when there is none.

@@ -7,6 +7,7 @@ from itertools import groupby
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from nous_client.errors import NotFound
 from nous_client.models import Context, Expansion, Hit, Report
 
 
@@ -112,7 +113,8 @@ class Turn(_TurnState):
     the messages.
 
     Entering raises Blocked if a censor forbids the input. Nothing is reported if the block raises, or if `answer` stays
-    empty. If the report fails, the messages are recorded before its error is raised. `create` calls a model of the
+    empty, or if the context was erased meanwhile, as by `erase_user`. If the report fails, the messages are recorded
+    before its error is raised. `create` calls a model of the
     anthropic SDK and sets `answer` by itself.
     """
 
@@ -145,10 +147,15 @@ class Turn(_TurnState):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._answered:
+            events = self._events()
             try:
                 self.report = self.nous.report_answer(self.context.id, self.answer)
+            except NotFound:
+                # The context was erased during the turn, with all that is known of its user: forget this too.
+                events = []
             finally:
-                self.nous.log_events(self._events())
+                if events:
+                    self.nous.log_events(events)
 
 
 class AsyncTurn(_TurnState):
@@ -183,7 +190,11 @@ class AsyncTurn(_TurnState):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._answered:
+            events = self._events()
             try:
                 self.report = await self.nous.report_answer(self.context.id, self.answer)
+            except NotFound:
+                events = []
             finally:
-                await self.nous.log_events(self._events())
+                if events:
+                    await self.nous.log_events(events)
