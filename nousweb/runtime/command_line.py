@@ -32,16 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Nor is any looked for at the end, which would take a quarter of a short command's time.
     atexit.register(gc.freeze)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
+    from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import ProgrammingError
 
     from nousweb.lib.env import BadSetting
     from nousweb.runtime import postgres
     from nousweb.runtime.garbage import garbage_rare
 
+    embedded = not os.environ.get("DATABASE_URL")
     try:
         if command not in WITHOUT_DATABASE or "--database" in arguments:
-            embedded = not os.environ.get("DATABASE_URL")
             if _understand(arguments, command) and command not in CHECKED:
                 # What is served was checked by `serve` or `migrate`; to load all of it here is a third of a start.
                 arguments.insert(2, "--skip-checks")
@@ -56,6 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         execute_from_command_line(arguments)
     except (postgres.PostgresProblem, BadSetting, ImproperlyConfigured) as problem:
         sys.exit(f"nous: {problem}")
+    except ProgrammingError as error:
+        # A table is missing.
+        if getattr(error.__cause__, "sqlstate", "") != "42P01":
+            raise
+        named = f"of the data folder {settings.DATA_DIR}" if embedded else "that DATABASE_URL names"
+        sys.exit(f"nous: The database {named} has no tables yet. Run `serve` or `migrate` first, or name another one.")
 
 
 def _commands_text(program: str) -> str:

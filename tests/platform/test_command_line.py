@@ -102,6 +102,14 @@ def test_command_starts_without_loading_the_api_or_an_http_client(tmp_path: Path
     assert (finished.returncode, finished.stdout.strip()) == (0, ""), finished.stdout + finished.stderr
 
 
+def test_command_on_a_data_folder_without_tables_says_what_to_do(tmp_path: Path) -> None:
+    finished = program(tmp_path / "data", str(PROJECT / "manage.py"), "createagent", "ada")
+    assert finished.returncode == 1
+    assert "Traceback" not in finished.stderr
+    said = finished.stderr.splitlines()[-1]
+    assert f"The database of the data folder {tmp_path}/data has no tables yet. Run `serve` or `migrate` first" in said
+
+
 def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     counted = tmp_path / "metrics" / "counter_1.db"
