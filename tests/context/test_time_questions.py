@@ -161,3 +161,11 @@ def test_last_conversations_are_listed_for_questions_or_as_set(api, actor_token,
         assert [one["type"] for one in items] == ["episode"]
         recent = api.as_token(actor_token).get("/recall/recent", {"hours": 24 * 14}).json()["items"]
     assert [one["title"] for one in recent] == ["Swimming", "Cooking"]
+
+
+def test_long_title_of_a_conversation_ends_in_a_mark(api, actor_token):
+    caller = api.as_token(actor_token)
+    title = "Our web shop is slow since Friday, and nobody has changed anything" + ", as far as we know" * 4
+    assert caller.post("/episodes", {"title": title}).status_code == 201
+    prompt = caller.post("/context", {"session_id": "s", "input": "Where were we?"}).json()["system_prompt"]
+    assert f" {title[:119].rstrip()}…\n" in prompt

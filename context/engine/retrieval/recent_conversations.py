@@ -9,6 +9,7 @@ from django.db.models import Q
 from context.engine.analysis.agent_time import RecentMode
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item
+from context.engine.assembly.inclusion_filters import shortened
 from context.engine.assembly.prompt_section import source_of
 from memory.layers.short_term_search import stm_window
 from memory.models import ProjectScope, Trust, keys_of
@@ -22,7 +23,6 @@ RECENT_SECTION, RECENT_LABEL = "recent", "Recent Conversations"
 RECENT_HOURS = 48
 MAX_RECENT = 5
 MAX_RECENT_LISTED = 50
-TITLE_CHARACTERS = 32
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -82,7 +82,7 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
             Item(
                 one.type,
                 one.id,
-                f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(one.title[:TITLE_CHARACTERS])}",
+                f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(shortened(one.title))}",
                 place,
                 **keys_of(one),
                 screened_as=screening_class(one.trust, one.type) or Trust.AGENT,
