@@ -139,6 +139,13 @@ class LocalEmbedder(Embedder):
         self._session: Any = None
         self._queries = QueryBatches(self._embed_queries, runs=RUNS, max_batch=MOST_QUERIES)
 
+    def load(self) -> None:
+        """Load the model for processes that are forked later; not if its runs have threads, which a fork would lose.
+        Raises EmbeddingUnavailable."""
+        if (settings.EMBED_THREADS or THREADS) == 1:
+            self._loaded()
+            tokenizer()
+
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         session, token_ids = self._loaded(), _token_ids(texts)
         vectors = np.zeros((len(texts), DIMENSION), np.float32)

@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import os
-import threading
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,37 +42,35 @@ control_socket_disable = True
 
 
 def when_ready(server: Any) -> None:
-    """Load the application with all views once, before the workers are forked, which then share its memory."""
+    """Load the application with all views and the local model once, before the workers are forked, which then share
+    their memory."""
     # Looking for garbage takes a fifth of the time of imports, which leave none.
     gc.disable()
     server.app.wsgi()
     get_resolver().url_patterns  # noqa: B018
+    _model_load()
     garbage_rare()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Load the local model in the background, for which the first requests would wait.
-
-    Traces and metrics start here and not in the server: its threads would not survive the fork.
-    """
+    """Start traces and metrics: here and not in the server, whose threads would not survive the fork."""
     from django.conf import settings
 
     if settings.TELEMETRY:
         from nousweb.monitoring.telemetry.exporter import telemetry_start
 
         telemetry_start()
-    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
 
 
-def _warm_up() -> None:
-    from memory.embedding import EmbeddingFailed, embedder_named
-    from memory.embedding.registry import configured_name
+def _model_load() -> None:
+    from memory.embedding import EmbeddingFailed
+    from memory.embedding.registry import configured_name, local_embedder
 
-    name = configured_name()
-    if name.startswith("local:"):
+    # What macOS' libraries hold does not outlive a fork.
+    if sys.platform == "linux" and configured_name().startswith("local:"):
         # Searches report errors of an embedder where people see them.
         with contextlib.suppress(EmbeddingFailed):
-            embedder_named(name).embed_query("warm-up")
+            local_embedder().load()
 
 
 def worker_exit(server: Any, worker: Any) -> None:

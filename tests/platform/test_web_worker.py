@@ -106,6 +106,7 @@ def test_admission_rate_refills_with_time() -> None:
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
     settings = {"NOUS_WEB_CONNECTIONS": "40", "NOUS_TOKEN_QUEUE": "5", "NOUS_TOKEN_CONCURRENCY": "1"}
+    settings |= {"NOUS_EMBEDDER": "local", "NOUS_EMBED_MODEL": ""}
     with product_running("front", **settings) as running:
         running.web()
         until("ready", lambda: running.call("GET", "/events")[0] == 200)
@@ -120,7 +121,9 @@ def test_application_is_loaded_before_the_fork_without_a_connection_that_process
         pytest.skip("This system has no /proc.")
     files = [os.readlink(file) for file in (process / "fd").iterdir()]
     assert sum(file.startswith("socket:") for file in files) == 1, "only that which listens"
-    assert "pydantic" in (process / "maps").read_text()
+    maps = (process / "maps").read_text()
+    assert "pydantic" in maps
+    assert "onnxruntime" in maps, "the model, which each worker would load for itself"
 
 
 def talk(product: Product, *parts: bytes) -> bytes:
