@@ -419,7 +419,7 @@ def test_menu_of_a_memory_opens_within_the_window_of_a_phone(
     for edge, upward in (("end", True), ("start", False)):
         menu.evaluate("(menu, block) => menu.scrollIntoView({ block })", edge)
         menu.locator("summary").click()
-        last = menu.get_by_role("link", name="Mark as wrong")
+        last = menu.get_by_role("link", name="Replace with …")
         expect(last).to_be_in_viewport(ratio=1)
         opened, summary = menu.locator(".menu-items").bounding_box(), menu.locator("summary").bounding_box()
         assert opened is not None

@@ -508,6 +508,8 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
             head = used[:1].upper() + used[1:]
         elif one["always"]:
             head = "always included"
+        elif one.get("number"):
+            head = "Words in common with the answer"
         else:
             head = "Not used in the answer" if one.get("use") else "Found for this question"
         groups.setdefault(head, []).append(one)

@@ -51,18 +51,24 @@ def said(value: Any, empty: str = "–") -> SafeString | str:
     return dt(value) if isinstance(value, datetime) else shown(value)
 
 
+_NOTE = '<a class="note is-{}" href="{}#use-{}" aria-label="Memory {}. {}">{}<span class="note-text">{}\n{}</span></a>'
+
+
 @register.simple_tag
-def source(sources: Mapping[int, dict[str, Any]], numbers: Iterable[int]) -> SafeString:
-    """The numbers of memories as links to their pages, with their texts as tooltips; one without a page leads to its
-    row."""
-    held = ((number, sources.get(number, {})) for number in numbers)
-    return format_html_join(
+def footnotes(sources: Mapping[int, dict[str, Any]], notes: Iterable[Any], page: str = "") -> SafeString:
+    """The notes of a sentence (Note) as links to the rows of their memories (on `page`), with what they say and the
+    texts, which show while the pointer or the focus is there; without any that no memory has its words."""
+    links = format_html_join(
         "",
-        '<a class="mark-number" href="{}" title="{}" aria-label="Memory {}">{}</a>',
+        _NOTE,
         (
-            (memory.get("url") or f"#use-{number}", shown_plain(memory.get("text", "")), number, number)
-            for number, memory in held
+            (kind or "shared", page, number, number, told, number, told, shown(sources[number].get("text", "")))
+            for number, kind, told in notes
+            if number in sources
         ),
+    )
+    return links or SafeString(
+        '<span class="answer-none" title="Hardly a word of this sentence is in a memory">no memory</span>'
     )
 
 

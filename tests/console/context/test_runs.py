@@ -382,9 +382,9 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     assert next(piece.text for piece in page.context["answer"] if piece.numbers).startswith("replica lagged")
     memories = [one for group in page.context["turn"]["groups"] for one in group["memories"]]
     used = memories[0]
-    for part in (f'class="mark-number" href="{used["url"]}"', 'id="use-1"', 'class="answer-mark"'):
+    for part in (f'href="{used["url"]}"', 'id="use-1"', 'class="answer-mark"'):
         assert part in shown
-    assert [piece.text for piece in page.context["answer"] if piece.ends_free] == [" needs time."]
+    assert [piece.text for piece in page.context["answer"] if piece.notes == []] == [" needs time."]
     assert shown.count(">no memory<") == 1, "of a sentence, however many lines are before it"
     assert "&lt;b&gt;Sorry" in shown
     assert [one["number"] for one in memories] == [1, None]
@@ -418,6 +418,33 @@ def test_sentence_of_no_memory_says_so_once(ada, actor, alice, ledger, system):
     lines = re.findall(r'<p class="is-(\w+)">(.*?)</p>', shown, re.DOTALL)
     assert ["no memory" in line for kind, line in lines if kind == "text"] == [False, True, False]
     assert shown.count(">no memory<") == 1
+
+
+def test_each_sentence_names_the_memories_of_its_words_and_claims_no_more(ada, actor, bob, system):
+    for content in (
+        "Backups of the ledger are kept for 30 days.",
+        "The ledger export is planned to move to the archive.",
+        "Charlie watches the ledger export at night.",
+    ):
+        make_fact(ada, content, system, category="preference")
+    run = make_run(ada, actor)
+    answer = (
+        "Yes: backups of the ledger are kept for 30 days. Backups of the ledger are kept for 90 days. The ledger export"
+        " has moved to the archive. Charlie does not watch the ledger export at night. Nobody bakes brown bread. Sure."
+    )
+    context_respond(run=run, response=answer, by=actor)
+    page = browser(bob).get(run.get_absolute_url())
+    said = [[(note.key, note.kind) for note in one.notes] for one in page.context["answer"] if one.notes is not None]
+    assert said == [[(1, "same")], [(1, "changed")], [(2, ""), (3, "")], [(2, "changed")], []]
+    shown = text(page)
+    assert 'class="note is-same" href="#use-1" aria-label="Memory 1. Says the same."' in shown
+    assert "Here: 90 days. There: 30 days." in shown
+    assert shown.count(">no memory<") == 1, "nor of two words"
+    row = re.search(r'id="use-1".*?</tr>', shown, re.DOTALL)[0]
+    near, menu = row.split("menu-items")
+    assert ["Mark as wrong" in part and "Confirm" in part for part in (near, menu)] == [True, False], "one tap away"
+    elsewhere = text(browser(bob).get(run.get_absolute_url(), {"tab": "prompt"}))
+    assert 'href="?tab=memories#use-1"' in elsewhere, "where the rows are not shown"
 
 
 def test_answer_that_was_recognised_as_of_no_memory_says_no_more_than_that(ada, actor, alice, ledger):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -29,6 +30,7 @@ from context.feedback.absent_words import Spans, absent_words
 from context.feedback.content_words import content_words, windows_of
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
+from context.feedback.sentence_notes import Note, sentence_notes
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
@@ -115,20 +117,15 @@ JOINED_CHARACTERS = 12
 """Marks of one memory with no more than this between them, on one line and without another word of content, are one."""
 
 
-WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
-"""Words of content; a sentence of fewer needs no memory, or shares fewer with one by chance."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
-    """A stretch of the answer. `numbers` are of the memories it refers to, `begins` of those whose mark begins here;
-    `absent`: a name or number that the prompt does not have; `ends_free`: the end of a sentence of no memory."""
+    """A stretch of the answer. `numbers` are of the memories it refers to; `absent`: a name or number that the prompt
+    does not have; `notes`: of the sentence that ends here, none for one of no memory; None where none ends."""
 
     text: str
     numbers: tuple[int, ...] = ()
-    begins: tuple[int, ...] = ()
     absent: bool = False
-    ends_free: bool = False
+    notes: Sequence[Note] | None = None
 
 
 def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Spans]:
@@ -138,7 +135,7 @@ def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Span
     windows, marks = windows_of(answer, content_words(answer)), dict[int, Spans]()
     for use, recorded in zip(uses, _spans(run, uses), strict=True):
         memory = texts.get((use.item_type, use.item_id), "")
-        held = _words(memory)
+        held = {word.text for word in content_words(memory)}
         words = ([(word.start, word.end) for word in window if word.text in held] for window in windows)
         # An answer may have been cut since; and all phrases of a memory may be parts of longer ones of others.
         spans = [(start, end) for start, end in recorded if end <= len(answer)] or max(words, key=len, default=[])
@@ -166,7 +163,6 @@ def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
-_SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 ABSENT = 0
 """Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
 ABSENT_TOLD = 8
@@ -192,38 +188,26 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
 
 
 def answer_pieces(
-    answer: str, marks: Iterable[Spans], absent: Sequence[tuple[int, int]] = (), memories: Iterable[str] = ()
+    answer: str,
+    marks: Iterable[Spans],
+    absent: Sequence[tuple[int, int]] = (),
+    notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
 ) -> list[AnswerPiece]:
-    """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on. `memories`
-    are all that it may have words of."""
+    """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on. `notes`: of
+    its sentences, by their ends, with these numbers."""
     begins: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, set[int]] = defaultdict(set)
-    covered = bytearray(len(answer))
     for number, spans in enumerate([absent, *marks]):
         for start, end in spans:
             begins[start].add(number)
             ends[end].add(number)
-            if number:
-                covered[start:end] = b"1" * (end - start)
-    held = [_words(text) for text in memories]
-    free = {
-        one.end()
-        for one in _SENTENCE.finditer(answer)
-        if not any(covered[slice(*one.span())])
-        and len(said := _words(one[0])) >= WORDS_THAT_SAY_SOMETHING
-        and all(len(said & words) < WORDS_OF_A_MEMORY for words in held)
-    }
     open_marks: set[int] = set()
     pieces: list[AnswerPiece] = []
-    for start, end in pairwise(sorted({0, len(answer), *begins, *ends, *free})):
+    for start, end in pairwise(sorted({0, len(answer), *begins, *ends, *notes})):
         open_marks = (open_marks - ends[start]) | begins[start]
-        numbers, new = (tuple(sorted(some - {ABSENT})) for some in (open_marks, begins[start]))
-        pieces.append(AnswerPiece(answer[start:end], numbers, new, ABSENT in open_marks, end in free))
+        numbers = tuple(sorted(open_marks - {ABSENT}))
+        pieces.append(AnswerPiece(answer[start:end], numbers, ABSENT in open_marks, notes.get(end)))
     return pieces
-
-
-def _words(text: str) -> set[str]:
-    return {word.text for word in content_words(text)}
 
 
 _LINE = re.compile(r"\s*(?:(?P<item>[-*•]|\d{1,3}[.)])|(?P<head>#{1,6}))\s+")
@@ -236,11 +220,10 @@ def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list
     lines: list[list[AnswerPiece]] = [[]]
     for piece in pieces:
         first, *more = piece.text.split("\n")
-        lines[-1].append(replace(piece, text=first, ends_free=piece.ends_free and not more))
+        lines[-1].append(replace(piece, text=first, notes=None if more else piece.notes))
         last = len(more) - 1
         lines += [
-            [replace(piece, text=text, begins=(), ends_free=piece.ends_free and place == last)]
-            for place, text in enumerate(more)
+            [replace(piece, text=text, notes=piece.notes if place == last else None)] for place, text in enumerate(more)
         ]
     for line in filter(None, lines):
         if found := _LINE.match(line[0].text):
@@ -289,19 +272,23 @@ def run_memories(
     ranked = [
         {
             **(one := known.pop(key)),
-            "always": one["always"] and not use.referenced,
+            "always": one["always"] and not marks.get(use.pk),
             "use": use,
             "number": number if marks.get(use.pk) else None,
+            "is_near": marks.get(use.pk),
         }
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
     ]
-    return sorted([*ranked, *known.values()], key=lambda one: one["always"])
+    # Of a prompt without an answer, each memory may be what is looked for.
+    rest = ({**one, "is_near": not run.response} for one in known.values())
+    return sorted([*ranked, *rest], key=lambda one: one["always"])
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
     """Tell at the facts and events of a run which of them no longer hold (since: words and url), and where they are
-    marked as wrong (wrong_url) and facts replaced (replace_url), if `by` may. One statement for each of both types."""
+    marked as wrong (wrong_url) and facts replaced or confirmed (replace_url, confirm_url), if `by` may. One statement
+    for each of both types."""
     facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
@@ -321,7 +308,7 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
             url = memory_item_url(slug, "fact", str(other)) if other else one["url"]
             one["since"] = {"words": "later replaced" if other else "later retired", "url": url}
         elif by.may("memory.change_fact"):
-            for name, change in (("replace_url", "supersede"), ("wrong_url", "invalidate")):
+            for name, change in (("replace_url", "supersede"), ("wrong_url", "invalidate"), ("confirm_url", "confirm")):
                 url = reverse("agent_fact_change", args=[slug, fact.pk, change])
                 one[name] = f"{url}?{urlencode(query)}"
 
@@ -433,12 +420,20 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     prefix = prompt_prefix(run, place.previous, by)
     relevance = {(one["type"], one["id"]): one["relevance"] or 0 for one in shown.memories}
     known = list(run.usages.all())
+    texts = _texts(run)
     marks = answer_marks(run, [use for use in known if use.referenced]) if run.response else {}
+    # What was shown without being noted at the answer has no number, and is compared all the same.
+    keys = {(use.item_type, use.item_id): use.pk for use in known}
+    lines = {keys.get(item, -place): line for place, (item, line) in enumerate(texts.items(), 1)}
+    is_compared = len(run.response) <= MAX_COMPARED and sum(map(len, lines.values())) <= MAX_GIVEN
+    plain = {key: line_parts(line)["text"] for key, line in lines.items()}
+    said = sentence_notes(run.response, marks, plain) if is_compared else {}
     # In the order in which the answer has them.
     uses = sorted(
         known,
         key=lambda use: (
             not use.referenced,
+            use.pk not in marks,
             next((start for start, _ in marks.get(use.pk, ())), math.inf),
             not use.spans,
             -relevance.get((use.item_type, use.item_id), 0),
@@ -451,10 +446,14 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     order = request.GET.get("order", "")
     candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
     used = [use for use in uses if use.referenced]
-    texts = _texts(run)
-    cited = [texts.get((use.item_type, use.item_id), "") for use in used]
-    check, absent = answer_check(run, texts.values(), cited)
-    answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in used], absent, texts.values())
+    check, absent = answer_check(run, texts.values(), [texts.get((use.item_type, use.item_id), "") for use in used])
+    numbers = {use.pk: number for number, use in enumerate(uses, 1) if marks.get(use.pk)}
+    notes = {
+        end: sorted(one._replace(key=numbers[one.key]) for one in some if one.key in numbers)
+        for end, some in said.items()
+        if not some or any(one.key in numbers for one in some)
+    }
+    answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -484,6 +483,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer,
             "lines": answer_lines(answer),
+            "rows_at": "" if tab_of(request.GET) == "memories" else "?tab=memories",
             "check": check,
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {

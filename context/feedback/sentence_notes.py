@@ -1,0 +1,76 @@
+"""What each sentence of an answer has to do with the memories of its prompt, by words: no model judges its meaning."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from context.feedback.absent_words import Spans
+from context.feedback.content_words import content_words
+from memory.comparison.compare_facts import Comparison, Kind, compare_facts
+from memory.comparison.fact_snapshot import FactSnapshot
+
+WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
+"""Words of content; a sentence of fewer needs no memory, or shares fewer with one by chance."""
+MAX_SENTENCES, MAX_COMPARED = 200, 400
+"""Sentences of an answer that are looked at, and characters of one that is compared."""
+_SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
+_OPENING = re.compile(r"\s*(?:yes|no):\s+", re.IGNORECASE)
+
+
+class Note(NamedTuple):
+    """The memory (key) of which a sentence has words. `kind`: "same" if it says no more, no less and nothing else than
+    a sentence of the memory, "changed" if it has another value or denies it, else ""; `told`: that in words."""
+
+    key: int
+    kind: str = ""
+    told: str = "Words in common, which need not support it."
+
+
+def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, str]) -> dict[int, list[Note]]:
+    """By the end of each sentence of `answer` that says something its notes, none if hardly a word is in `memories`.
+
+    `marks` are what is known to be from a memory; those with most words of a sentence get marks there too.
+    """
+    parts = {key: [(one[0], _words(one[0])) for one in _SENTENCE.finditer(text)] for key, text in memories.items()}
+    words = {key: set[str]().union(*(said for _, said in some)) for key, some in parts.items()}
+    notes: dict[int, list[Note]] = {}
+    for found in list(_SENTENCE.finditer(answer))[:MAX_SENTENCES]:
+        start, end = found.span()
+        said, marked = _words(found[0]), [key for key, spans in marks.items() if _within(spans, start, end)]
+        if not marked and len(said) < WORDS_THAT_SAY_SOMETHING:
+            continue
+        nearest = {key: max(parts[key], key=lambda part: len(said & part[1]), default=("", set())) for key in parts}
+        shared = {key: (len(said & nearest[key][1]), len(said & words[key])) for key in parts}
+        most = max(shared.values(), default=(0, 0))
+        best = [key for key in parts if shared[key] == most and most[1] >= WORDS_OF_A_MEMORY]
+        told = {key: _note(key, nearest[key][0], found[0]) for key in dict.fromkeys([*marked, *best]) if key in parts}
+        certain = [key for key in best if told[key].kind]
+        for key in certain or ([] if set(best) & set(marked) else best[:1]):
+            if key not in marked:
+                near = nearest[key][1] & said or words[key]
+                own = [one for one in content_words(found[0]) if one.text in near]
+                marks[key] = sorted([*marks.get(key, ()), *((start + one.start, start + one.end) for one in own)])
+                marked.append(key)
+        if marked or most[1] < WORDS_OF_A_MEMORY:
+            notes[end] = [told.get(key, Note(key)) for key in marked]
+    return notes
+
+
+def _note(key: int, memory: str, sentence: str) -> Note:
+    if max(len(memory), len(sentence)) > MAX_COMPARED:
+        return Note(key)
+    found: Comparison = compare_facts(FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1)))
+    if found.kind is Kind.SAME:
+        return Note(key, "same", "Says the same.")
+    if found.kind is Kind.CHANGED:
+        values = f" Here: {found.new_value}. There: {found.old_value}." if found.new_value else ""
+        return Note(key, "changed", f"{found.words(found.reasons[0])}{values}")
+    return Note(key)
+
+
+def _within(spans: Spans, start: int, end: int) -> bool:
+    return any(begins < end and ends > start for begins, ends in spans)
+
+
+def _words(text: str) -> set[str]:
+    return {word.text for word in content_words(text)}
