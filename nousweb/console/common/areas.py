@@ -196,6 +196,7 @@ PARENT_PAGES = {
     "automatic_decisions": "inbox",
     "agent_erase": "agent_settings",
     **memory_types.PARENT_PAGES,
+    "agent_event_wrong": "agent_events",
     "agent_user": "agent_users",
     "agent_user_erase": "agent_users",
     "agent_subject": "agent_subjects",

@@ -164,9 +164,8 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
             if may(right)
         ],
         "places": places + parts,
-        # The name of the agent links to its identity already.
         "parent": {"label": parent.label, "url": address(here[0], parent, current)}
-        if here and parent and parent.name != "agent_identity" and (current or not here[0].of_agent)
+        if here and parent and (current or not here[0].of_agent)
         else None,
         # Where the name of the page does not say it.
         "area": at if at and here and not here[1].label.startswith(str(at["label"])) else None,

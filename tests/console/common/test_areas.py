@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.html import strip_tags
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -66,6 +67,28 @@ def test_page_is_headed_by_the_words_of_its_tab(ada: Agent, actor: Principal, ow
     assert found.pop("/") == ("Nothing waits for review", "Home"), "Home is headed by what it says"
     assert found.pop(reverse("agent_search", args=[ada.slug])) == ("Search", "Memory"), "it has no tab"
     assert {address: pair for address, pair in found.items() if pair[0] != pair[1]} == {}
+
+
+def test_breadcrumb_of_each_page_of_an_agent_begins_with_it_and_ends_with_the_page(ada: Agent, owner: User) -> None:
+    client = browser(owner)
+    home = client.get(ada.get_absolute_url(), follow=True)
+    addresses = {address for *_, address, _ in home.context["nav"]["places"] if address.startswith("/agents/ada/")}
+    below = {
+        reverse("section_history", args=["ada", "values"]): "Ada / Identity / History of Values",
+        reverse("section_propose", args=["ada", "values"]): "Ada / Identity / Values / Propose change of Values",
+        reverse("agent_context", args=["ada"]): "Ada / Prompts / Inspector",
+        reverse("agent_identity", args=["ada"]): "Ada / Identity",
+    }
+    assert len(addresses) > 20
+    for address in sorted(addresses | below.keys()):
+        page = client.get(address, follow=True).content.decode()
+        items = re.findall(
+            r"<li.*?</li>", page.partition('aria-label="Breadcrumb"')[2].partition("</nav>")[0], re.DOTALL
+        )
+        told = " / ".join(" ".join(strip_tags(item).split()) for item in items)
+        assert told.startswith("Ada / "), address
+        assert "aria-current" in items[-1], address
+        assert told == below.get(address, told)
 
 
 def test_rail_and_switch_lead_to_the_agent_that_was_looked_at_last(ada: Agent, bruno: Agent, bob: User) -> None:
