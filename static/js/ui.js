@@ -98,7 +98,14 @@ document.addEventListener("focusout", ({ target }) => {
   if (target.matches(".chart svg")) for (const column of $$(".is-at", target)) column.classList.remove("is-at");
 });
 
+// What is missing in a fold is shown there.
+document.addEventListener("invalid", ({ target }) => {
+  const fold = target.closest("details:not([open])");
+  if (fold) fold.open = true;
+}, true);
+
 // Messages and popovers.
+const EDGE = 8;
 document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");
   if (dismiss) dismiss.closest(".notice").remove();
@@ -106,9 +113,18 @@ document.addEventListener("click", (event) => {
     if (!open.contains(event.target) || event.target.closest('a[href^="#"]')) open.open = false;
   }
 });
-// A menu opens upward where there is no room below; a form in it is typed into at once.
+// What opens over the page keeps within the window. A menu opens upward where there is no room below; a form in it is typed into
+// at once.
 document.addEventListener("toggle", ({ target }) => {
-  if (!target.matches("details.menu[open]")) return;
+  if (!target.matches("details[data-popover][open]")) return;
+  const over = [...target.children, target.nextElementSibling].find((part) => part && getComputedStyle(part).position === "absolute");
+  if (over) {
+    over.style.translate = "";
+    const { left, right } = over.getBoundingClientRect();
+    const beyond = Math.max(0, right + EDGE - document.documentElement.clientWidth) || Math.min(0, left - EDGE);
+    if (beyond) over.style.translate = `${-beyond}px`;
+  }
+  if (!target.matches(".menu")) return;
   target.classList.remove("is-upward");
   const items = target.querySelector(":scope > :not(summary)");
   const { bottom, height } = items.getBoundingClientRect();

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from identity.models import Agent
 from identity.principal import Principal
-from tests.factories import make_proposal
+from tests.factories import make_proposal, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -80,6 +80,14 @@ def test_views_of_a_page_are_a_menu_on_a_phone(log_in: LogIn, ada: Agent, bob: U
     expect(memory).to_be_visible()
 
 
+OVER = """async (summary) => {
+  await new Promise(requestAnimationFrame)
+  await new Promise(requestAnimationFrame)
+  const {parentElement} = summary
+  return [...parentElement.children, parentElement.nextElementSibling]
+    .find((one) => one && getComputedStyle(one).position === "absolute")?.getBoundingClientRect().toJSON()
+}"""
+
 SMALL = """() => [...document.querySelectorAll("body *")]
   .filter((one) => one.checkVisibility({visibilityProperty: true}))
   .filter((one) => {
@@ -97,3 +105,30 @@ def test_phone_shows_no_text_and_no_button_too_small(log_in: LogIn, ada: Agent, 
     for place in ("/", "/inbox/", f"/review/{proposal.pk}/", "/agents/ada/identity/values/", "/agents/ada/health/"):
         page.goto(place)
         assert page.evaluate(SMALL) == [], place
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_what_opens_over_the_page_keeps_within_the_window(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User, width: int
+) -> None:
+    proposal, run = make_proposal(ada, actor, "values"), make_run(ada, actor)
+    page = log_in(bob, width=width, height=844)
+    opened = 0
+    for place in (
+        "/audit/",
+        f"/review/{proposal.pk}/",
+        f"/agents/ada/context/{run.pk}/",
+        "/agents/ada/context/expectations/",
+        "/agents/ada/facts/",
+        "/agents/ada/identity/",
+    ):
+        page.goto(place)
+        for summary in page.locator("main, header").locator("details[data-popover] > summary:visible").all():
+            summary.click()
+            over = summary.evaluate(OVER)
+            if over:
+                opened += 1
+                assert over["left"] >= 0, (place, summary.inner_text())
+                assert over["right"] <= width, (place, summary.inner_text())
+            page.keyboard.press("Escape")
+    assert opened > 5

@@ -7,9 +7,11 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from identity.models import Agent
+from identity.principal import Principal
 from memory.models import Fact, MemoryReview
 from tests.e2e.conftest import press_key
-from tests.factories import pair_review
+from tests.factories import make_review, pair_review
 from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -92,3 +94,23 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     page.goto("/review/memory/?status=decided")
     expect(page.get_by_text("Merged").first).to_be_visible()
     assert Fact.objects.active().filter(content="The archive job rarely fails at night.").exists()
+
+
+def test_phone_offers_the_commonest_answers_without_scrolling(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    review = make_review(ada, actor, "The lift never stops at night.", "The lift sometimes stops at night.")
+    page = log_in(bob, width=390, height=844)
+    page.goto(f"/review/memory/{review.pk}/")
+    bar = page.get_by_role("group", name="Decision")
+    expect(page.get_by_role("radio").first).to_be_in_viewport()
+    expect(bar.get_by_role("button", name="Apply")).to_be_hidden()
+    expect(bar.get_by_role("button", name="New is wrong")).to_be_in_viewport(ratio=1)
+    page.get_by_role("radio", name="Both are true").check()
+    expect(bar.get_by_role("button", name="Apply")).to_be_in_viewport(ratio=1)
+    expect(bar.get_by_role("button", name="New is wrong")).to_be_hidden()
+    page.goto(f"/review/memory/{review.pk}/")
+    bar.get_by_role("button", name="New replaces old").click()
+    expect(page.locator(".review-undo")).to_be_visible()
+    review.refresh_from_db()
+    assert (review.status, review.resolution) == ("resolved", "replace")

@@ -210,6 +210,24 @@ def test_bulk_bar_offers_what_applies_to_all_that_is_ticked(
     assert (status(low), pair.status) == ("pending", "resolved")
 
 
+def test_bulk_bar_of_a_phone_is_one_line_that_unfolds(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    low = make_proposal(ada, actor, "protocols", "Ask first.")
+    page = log_in(bob, width=390, height=844)
+    page.goto("/inbox/")
+    page.locator(f"input[value$='{low.pk}']").check()
+    bar = page.locator("[data-bulkbar]")
+    expect(bar.get_by_role("button", name="Approve selected")).to_be_visible()
+    for name in ("Reject selected", "Snooze", "Assign"):
+        expect(bar.get_by_role("button", name=name)).to_be_hidden()
+    assert bar.evaluate("bar => bar.offsetHeight") < 2 * 44
+    bar.get_by_text("More").click()
+    for name in ("Approve selected", "Snooze", "Assign"):
+        expect(bar.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+    bar.get_by_role("button", name="Reject selected").click()
+    expect(page.locator(".review-undo")).to_contain_text("Rejected")
+    assert status(low) == "rejected"
+
+
 def test_rivals_are_compared_and_one_is_chosen(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
     rivals = [make_proposal(ada, actor, "boundaries", f"Never {what}.") for what in ("lie", "guess", "promise")]
     page = log_in(bob)

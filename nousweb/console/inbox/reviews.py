@@ -109,6 +109,11 @@ BUTTONS_OF_KIND = {
     ),
 }
 """Button texts per review kind; they override RESOLUTION_BUTTONS."""
+COMMON = {
+    Kind.DUPLICATE: (Resolution.SAME, Resolution.REPLACE),
+    Kind.CONTRADICTION: (Resolution.REPLACE, Resolution.NEW_WRONG),
+}
+"""The resolutions that a phone offers without scrolling, of kinds with many; of others the first two."""
 SUGGESTED = {
     Relation.UPDATE: Resolution.REPLACE,
     Relation.DUPLICATE: Resolution.SAME,
@@ -190,6 +195,7 @@ def _review_page(
             "diff": diff_texts(*texts[:: -1 if _stays(review) else 1]) if all(texts) else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": answers,
+            "common": [each for each in answers if each.value in COMMON.get(Kind(review.kind), ())] or answers[:2],
             "outcome": outcome,
             "decision": outcome.phrase if outcome else review.answer or review.get_status_display(),
             "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
@@ -254,11 +260,18 @@ def _attribute_buttons(review: MemoryReview) -> list[ResolutionButton]:
     """The answers about an attribute, each with what it changes."""
     facts, ended = len(attribute_facts(review)), len(attribute_pairs(review))
     verb = "ends" if ended == 1 else "end"
-    one = f"{ended} of {facts} facts {verb} where a newer value begins. Later values replace older ones, too."
-    several = f"Nothing changes: all {facts} facts stay. Later values stay beside older ones, too."
     return [
-        ResolutionButton("replace", "One at a time", one),
-        ResolutionButton("both", "Several at once", several, changes=False),
+        ResolutionButton(
+            "replace",
+            "One at a time",
+            f"{ended} of {facts} facts {verb} where a newer value begins. Later values replace older ones, too.",
+        ),
+        ResolutionButton(
+            "both",
+            "Several at once",
+            f"Nothing changes: all {facts} facts stay. Later values stay beside older ones, too.",
+            changes=False,
+        ),
     ]
 
 

@@ -247,12 +247,18 @@ def _pressed(
     rel: str = "",
     current: Any = False,
     first: Any = False,
+    unchecked: Any = False,
     aria: str = "",
     of: Any = "",
 ) -> SafeString:
     """A button or what looks like one, with the key of its shortcut. `also` are further classes; `first`: it is pressed
-    first; `aria` and `of`: an accessible name, where the label says less."""
-    given = {"class": " ".join(["btn", *(f"btn-{part}" for part in look.split()), *also.split()]), **given}
+    first; `unchecked`: it sends its form whatever is missing there; `aria` and `of`: an accessible name, where the
+    label says less."""
+    given = {
+        "class": " ".join(["btn", *(f"btn-{part}" for part in look.split()), *also.split()]),
+        **given,
+        "formnovalidate": bool(unchecked),
+    }
     given |= {"title": shown_plain(title), "rel": rel, "aria-current": current and "true", "data-first": bool(first)}
     if aria or of:
         given["aria-label"] = shown_plain(f"{aria or label} {of}".strip())

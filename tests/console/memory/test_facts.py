@@ -146,6 +146,17 @@ def test_fact_form_keeps_a_refused_input(ada: Agent, bob: User) -> None:
     assert not Fact.objects.exists()
 
 
+def test_fact_form_folds_rare_fields_until_one_is_refused(ada: Agent, bob: User) -> None:
+    url = reverse("agent_fact_add", args=["ada"])
+    first, fold, rest = browser(bob).get(url).content.decode().partition('<details class="more"')
+    assert all(f'name="{name}"' in first for name in ("content", "category", "subject"))
+    assert all(f'name="{name}"' in rest for name in ("attribute", "confidence", "source", "expires_at", "project"))
+    assert fold
+    assert "open" not in rest.partition(">")[0]
+    refused = browser(bob).post(url, {"content": "Likes tea.", "confidence": "8"}).content.decode()
+    assert "open" in refused.partition('<details class="more"')[2].partition(">")[0]
+
+
 def test_facts_page_of_an_unknown_agent_is_not_found(alice: User) -> None:
     assert browser(alice).get(reverse("agent_facts", args=["nobody"])).status_code == 404
 
