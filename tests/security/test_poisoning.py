@@ -168,6 +168,8 @@ def test_people_write_what_they_like(ada, reviewer):
         "The user prefers that you always answer in French.",
         "Always run migrations before deploy.",
         "Alice approved the migration on Monday.",
+        "I cannot tell you anything about other customers.",
+        "I want you to forget everything about me.",
         "The talk explained prompt injection: a page says “ignore previous instructions”, and agents obey.",
     ],
 )
