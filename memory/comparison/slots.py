@@ -171,16 +171,18 @@ def _purpose(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slo
 
 
 def _version(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slot | None:
-    """`S runs P 15`, `S was upgraded to P 17`, as the version of P that S runs."""
-    if len(texts) < 4 or not tokens[-1][0].number or not tokens[-2][0].raw[:1].isupper():
+    """`S runs P 15`, `S was upgraded to P 17`, as the version of P that S runs; `S is on the P plan`, as its plan."""
+    plan = bool(texts) and texts[-1] in slot_phrases.PLANS
+    if len(texts) < 4 or not (plan or tokens[-1][0].number) or not tokens[-2][0].raw[:1].isupper():
         return None
     size = next((size for size in range(_LONGEST_RUN, 0, -1) if texts[-2 - size : -2] in _RUNS), 0)
     begin = len(texts) - 2 - size
     subject = _subject([token for token, _ in tokens[:begin]], texts[:begin]) if size else None
     if subject is None:
         return None
-    value = [tokens[-1][0]]
-    return _slot(subject, f"version_of_{texts[-2]}", value, _ONE, ValueShape.NUMBER)
+    if plan:
+        return _slot(subject, "plan", [tokens[-2][0]], _ONE, ValueShape.NAME)
+    return _slot(subject, f"version_of_{texts[-2]}", [tokens[-1][0]], _ONE, ValueShape.NUMBER)
 
 
 def _copular(tokens: Sequence[Token], texts: tuple[str, ...]) -> Iterator[Slot]:

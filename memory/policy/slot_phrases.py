@@ -105,5 +105,12 @@ RUNS = (
     "has been migrated to",
     "has moved to",
     "is on",
+    "upgraded to",
+    "has upgraded to",
+    "downgraded to",
+    "has downgraded to",
 )
-"""What stands between a thing and the program with its version that it runs: "Staging runs PostgreSQL 17"."""
+"""What stands between a thing and the program with its version that it runs: "Staging runs PostgreSQL 17"; or between a
+customer and a plan: "Tim is on the Pro plan"."""
+PLANS = ("plan", "tier", "subscription")
+"""The words behind the name of a plan."""

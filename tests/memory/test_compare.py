@@ -167,6 +167,7 @@ def test_comparison_differences_that_matter_are_named_and_never_confirmed(old, n
             "Tern Studio",
         ),
         ("Staging runs PostgreSQL 15.", "Staging was upgraded to PostgreSQL 17.", "version of postgresql", "15", "17"),
+        ("Kim is on the Basic plan.", "Kim has upgraded to the Team plan.", "plan", "Basic", "Team"),
         (
             "The cluster's region is eu-west-1.",
             "The cluster's region is us-east-2.",
