@@ -194,8 +194,7 @@ class Impact:
     @property
     def largest_not_sent(self) -> NotSent | None:
         """The section that would leave out the most tokens."""
-        cuts = [cut for row in self.rows for cut in row.not_sent]
-        return max(cuts, key=lambda one: one[1], default=None)
+        return max((cut for row in self.rows for cut in row.not_sent), key=lambda one: one[1], default=None)
 
     @property
     def words(self) -> str:

@@ -111,15 +111,24 @@ class ItemTitle:
 
 def change_title(diff: TextDiff) -> ItemTitle | None:
     """The first line that a change adds or edits, or else removes; None where no line with words changes."""
-    rows = [row for row in diff.rows if row.kind not in ("equal", "gap") and _text(_side(row)).strip()]
+    rows = _rows(diff)
     if not rows:
         return None
     kinds = {row.kind for row in rows}
-    # A heading says less than what stands below it.
-    rows.sort(key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
     verb = VERBS.get(rows[0].kind, "Edits") if len(kinds) == 1 else "Edits"
     lines = max(sum(row.kind != but for row in rows) for but in ("added", "removed"))
     return ItemTitle(_short(_clause(rows[0])), verb, lines - 1)
+
+
+def change_lines(diff: TextDiff) -> list[ItemTitle]:
+    """Each line that a change adds or edits, then those that it removes."""
+    return [ItemTitle(_short(_clause(row)), VERBS.get(row.kind, "Edits")) for row in _rows(diff)]
+
+
+def _rows(diff: TextDiff) -> list[Row]:
+    """The changed lines with words, those first that say the most: a heading says less than what stands below it."""
+    rows = (row for row in diff.rows if row.kind not in ("equal", "gap") and _text(_side(row)).strip())
+    return sorted(rows, key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
 
 
 @dataclass(frozen=True, slots=True)

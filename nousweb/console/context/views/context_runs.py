@@ -526,13 +526,12 @@ def agent_context_fingerprints(request: HttpRequest, by: Principal, agent: Agent
         {"label": label, "url": f"?days={value}" if value else "?", "active": value == days}
         for value, label in PERIODS.items()
     ]
-    rows = fingerprints(agent, by, since)
     return render(
         request,
         "context/similar_tasks.html",
         {
             "agent": agent,
-            "rows": [(row, ", ".join(row.about["kinds"]).replace("_", " ")) for row in rows],
+            "rows": [(row, ", ".join(row.about["kinds"]).replace("_", " ")) for row in fingerprints(agent, by, since)],
             "tabs": tabs,
             "few": FEW,
             "since_query": f"&since={since:%Y-%m-%d}" if since else "",

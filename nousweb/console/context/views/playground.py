@@ -44,7 +44,9 @@ class PlaygroundForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Your message to the agent"}),
         label="Message",
     )
-    profile = forms.ChoiceField(required=False, label="Profile")
+    profile = forms.ChoiceField(
+        required=False, label="Profile", choices=lambda: [("", "As assigned"), *profile_choices()]
+    )
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
     user = forms.CharField(required=False, label="User", max_length=MAX_KEY_CHARACTERS)
     session = forms.CharField(required=False, label="Session", max_length=100)
@@ -54,11 +56,6 @@ class PlaygroundForm(forms.Form):
         help_text="The agent then remembers it. Otherwise only the number of tokens is recorded.",
     )
     conversation = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        choices = [("", "As assigned"), *profile_choices()]
-        self.fields["profile"] = forms.ChoiceField(required=False, label="Profile", choices=choices)
 
     def clean_conversation(self) -> tuple[Message, ...]:
         return self.read("conversation")

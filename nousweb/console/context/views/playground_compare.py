@@ -33,7 +33,7 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
-from nousweb.console.inbox.item_titles import change_title
+from nousweb.console.inbox.item_titles import change_lines, change_title
 from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
@@ -68,13 +68,16 @@ def _identities(agent: Agent, by: Principal, named: Sequence[str]) -> Identities
     }
 
 
-def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str], characters: int = WORDS) -> str:
-    """Its section, whose it is, and the reason of a version, or how it first differs from what is in force."""
+def _label(
+    one: ChangeProposal | IdentityVersion, current: Mapping[str, str] | None = None, characters: int = WORDS
+) -> str:
+    """Its section, whose it is, and the reason of a version, or how it first differs from what is in force
+    (`current`)."""
     kind = "proposed" if isinstance(one, ChangeProposal) else f"version {one.version}"
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     if isinstance(one, IdentityVersion) and one.reason:
         return f"{name}: {visible_plain(Truncator(one.reason).chars(characters))}"
-    sign, words, _ = first_change(current.get(one.section, ""), one.content)
+    sign, words, _ = first_change(current.get(one.section, ""), one.content) if current is not None else ("", "", 0)
     return f"{name}: {sign} {visible_plain(Truncator(words).chars(characters))}" if words else name
 
 
@@ -136,8 +139,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
             raise NotFound(GONE)
         # What is in force stands on the other side of what is tried: before a proposal, after an earlier version.
         first = NOW if any(given.values()) else next(iter(identities), NOW)
-        is_version = isinstance(identities.get(first), IdentityVersion)
-        usual = {"a": first, "b": NOW} if is_version else {"a": NOW, "b": first}
+        usual = {"a": first, "b": NOW} if isinstance(identities.get(first), IdentityVersion) else {"a": NOW, "b": first}
         latest = questions_asked(agent, by)[:1]
         asked = request.GET.get("input", latest[0][0] if latest else "")[:MAX_MESSAGE_CHARACTERS]
         initial = {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
@@ -158,7 +160,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     sides = [
         {
             "label": labels.get(key, ""),
-            "whole": f"{form[SIDES[place][0]].label}: {_label(one, current, ALL_WORDS)}" if one else "",
+            "whole": f"{form[SIDES[place][0]].label}: {_label(one, None, ALL_WORDS)}" if one else "",
             "said": said[place],
             "last": last[place] if last else None,
         }
@@ -169,7 +171,8 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         "form": form,
         "sides": sides,
         "proposal": next((one for one in tried_now if isinstance(one, ChangeProposal)), None),
-        "differences": _differences(tried_now, current),
+        "differences": (differences := _differences(tried_now, current)),
+        "lines": [line for _, diff in differences for line in change_lines(diff)],
         "model": chat_model(),
         "place": chat_model_place(),
         "diff": diff_texts(*(one.turn.record.system_prompt for one in last)) if last else None,
@@ -199,8 +202,7 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
     for check in sorted(impact.expectations.checks, key=lambda one: one.states[0] == one.states[1]):
         was, now = check.before.record, check.after.record
         if was and now:
-            row = change_row(check.expectation, was, now, change)
-            rows.setdefault(_asked(was), (row, []))[1].append(check)
+            rows.setdefault(_asked(was), (change_row(check.expectation, was, now, change), []))[1].append(check)
     shown = [
         (asked[0], row, change_title(diff_texts(row.before, row.after)), checks, ", ".join(filter(None, asked[1:])))
         for asked, (row, checks) in rows.items()
@@ -211,16 +213,14 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         for one in shown
         if not (one[1].words or one[1].not_sent) and all(check.states in STEADY for check in one[3])
     ]
-    usual = Counter(line for _, _, line, *_ in steady).most_common(1)
-    alike = [one for one in steady if one[2] == usual[0][0]]
-    others = [one for one in shown if one not in alike]
-    groups = [
-        (_others_words(others), others, True, "Question|Tokens:num|Memories|What changes|Expectations"),
-        (_alike_words(alike), alike, False, "Question|Tokens:num|Expectations"),
-    ]
+    same = [one for one in steady if not one[1].changed]
+    usual = Counter(line for _, row, line, *_ in steady if row.changed).most_common(1)
+    alike = [one for one in steady if one[1].changed and one[2] == usual[0][0]]
+    others = [one for one in shown if one not in alike and one not in same]
+    groups = [(_others_words(others), others), (_alike_words(alike), alike), (_alike_words(same), same)]
     return {
-        "groups": [(words, found[:MAX_ROWS], *more) for words, found, *more in groups if found],
-        "more": sum(len(found[MAX_ROWS:]) for _, found, *_ in groups),
+        "groups": [(words, found[:MAX_ROWS]) for words, found in groups if found],
+        "more": sum(len(found[MAX_ROWS:]) for _, found in groups),
         "about": "Each question is asked in its own session; below it begins a new one, so its tokens may differ.",
         "longest": MAX_ADDRESS_CHARACTERS,
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
@@ -231,12 +231,11 @@ def _others_words(rows: Sequence[tuple[Any, ...]]) -> str:
     """What happens to questions that the change does more to than to most."""
     states = Counter(check.states for *_, checks, _ in rows for check in checks)
     counts = (
-        states[State.PASSED, State.FAILED],
-        states[State.FAILED, State.PASSED],
-        sum(bool(one[1].words) for one in rows),
+        (states[State.PASSED, State.FAILED], "expectation{} would fail"),
+        (states[State.FAILED, State.PASSED], "expectation{} would hold again"),
+        (sum(bool(one[1].words) for one in rows), "prompt{} with other memories"),
     )
-    words = "expectation{} would fail", "expectation{} would hold again", "prompt{} with other memories"
-    found = [f"{n:,} {what.format(pluralize(n))}" for n, what in zip(counts, words, strict=True) if n]
+    found = [f"{n:,} {what.format(pluralize(n))}" for n, what in counts if n]
     number = f"{len(rows):,} question{pluralize(len(rows))} {pluralize(len(rows), 'stands,stand')} out"
     return f"{number}: {', '.join(found) or 'other lines change'}"
 
@@ -244,15 +243,15 @@ def _others_words(rows: Sequence[tuple[Any, ...]]) -> str:
 def _alike_words(rows: Sequence[tuple[Any, ...]]) -> str:
     """What happens to all of these, in one sentence."""
     states = [check.states for *_, checks, _ in rows for check in checks]
-    counts = sum(isinstance(row.run, ContextRun) for _, row, *_ in rows), len(states)
-    nouns = "recent question", "expectation"
-    of = get_text_list([f"{n:,} {noun}{pluralize(n)}" for n, noun in zip(counts, nouns, strict=True) if n], "and")
+    recent = sum(isinstance(row.run, ContextRun) for _, row, *_ in rows)
+    counts = (recent, "recent question"), (len(states), "expectation")
+    of = get_text_list([f"{n:,} {noun}{pluralize(n)}" for n, noun in counts if n], "and")
     impact = Impact(tuple(row for _, row, *_ in rows), len(rows))
     verbs = "changes,change alike" if impact.changed else "gets the same prompt,get the same prompts"
     what = f": {impact.words.removeprefix('each ') or 'other lines'}, the same memories" if impact.changed else ""
     failing = states.count((State.FAILED, State.FAILED))
     held = f", {failing:,} of {len(states):,} fail as before" if failing else ", all hold" if states else ""
-    return f"{of} {pluralize(sum(counts), verbs)}{what}{held}"
+    return f"{of} {pluralize(recent + len(states), verbs)}{what}{held}"
 
 
 def _asked(made: Any) -> tuple[str, ...]:
