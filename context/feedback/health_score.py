@@ -3,7 +3,7 @@ figures; the tokens that a fact costs; and outcomes of similar tasks, by the fin
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -56,8 +56,7 @@ def snapshot_put(name: str, agent: int | None, value: Any, *, both: bool) -> Non
 def large_memories() -> list[Agent]:
     """The agents with snapshots, those with the oldest figures first. Figures of other agents are deleted."""
     sums = SearchStatistics.objects.order_by().values("agent").annotate(size=Sum("items"))
-    large = sums.filter(size__gte=LARGE_MEMORY).values("agent")
-    found = Agent.objects.filter(pk__in=large).annotate(
+    found = Agent.objects.filter(pk__in=sums.filter(size__gte=LARGE_MEMORY).values("agent")).annotate(
         counted=Min("figures__at", filter=~Q(figures__name=HEALTH_BY_DAY))
     )
     agents: list[Agent] = list(found.order_by(F("counted").asc(nulls_first=True), "pk"))
@@ -166,6 +165,8 @@ DAYS_KEPT = 90
 """Scores of past days that are kept, for a chart."""
 LISTED = 2_000
 """Facts of a list that are kept of a large memory."""
+NAMED = 3
+"""Facts of a list that stand beside its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,17 @@ def facts_found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> t
         return _found(view, finding, now), None
     facts = view.facts.filter(pk__in=snapshot.value)
     return (facts if finding.key == "quarantined" else facts.current(now)), snapshot.at
+
+
+def facts_named(view: PersonaMemory, findings: Sequence[HealthFinding], now: datetime) -> Iterable[Any]:
+    """The latest facts of each of these lists, NAMED at most: the key of the list, id and text."""
+    lists = [
+        facts_found(view, finding, now)[0]
+        .order_by("-recorded_at", "-id")
+        .values_list(Value(finding.key), "pk", "content")[:NAMED]
+        for finding in findings
+    ]
+    return lists[0].union(*lists[1:], all=True) if lists else ()
 
 
 def health_refresh(view: PersonaMemory) -> None:
@@ -392,9 +404,8 @@ def fingerprints(agent: Agent, by: Principal, since: datetime | None = None) -> 
         )
         .order_by("-count", "fingerprint_id")[:SHOWN]
     )
-    ids = [row["fingerprint_id"] for row in counted]
     about = dict(
-        runs.filter(fingerprint_id__in=ids)
+        runs.filter(fingerprint_id__in=[row["fingerprint_id"] for row in counted])
         .order_by("fingerprint_id", "-created_at")
         .distinct("fingerprint_id")
         .values_list("fingerprint_id", "fingerprint")

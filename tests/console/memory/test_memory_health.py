@@ -82,6 +82,9 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     (contested,) = [one for one in problems if one["finding"].key == "contested"]
     assert contested["formula"] == f"2 of {total} × 50"
     assert f"Each regains {contested['points'] / 2:.1f} points." in person.get(PAGE).content.decode()
+    facts = {text for text, _ in contested["facts"]}
+    assert facts == {review.new.content, review.old.content}, "each finding names its facts"
+    assert [person.get(url).status_code for _, url in contested["facts"]] == [200, 200]
     points = [one["points"] for one in problems]
     assert points == sorted(points, reverse=True), "what costs most first"
     assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()
@@ -119,6 +122,20 @@ def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice
     assert listed(person, "stale") == ["The lamp is out."]
     assert "Nothing was selected." in person.post(bulk, {"action": "confirm"}, follow=True).content.decode()
     assert person.post(bulk, chosen | {"action": "forget"}).status_code == 404
+
+
+def test_finding_with_many_facts_names_the_latest_of_them(ada, system, bob):
+    now = clock.now()
+    told = [f"Lamp {number} is out." for number in range(7)]
+    make_facts(ada, told[:-3], system, recorded_at=now - LONG_AGO)
+    for days, text in zip((192, 191, 195), told[-3:], strict=True):
+        make_facts(ada, [text], system, recorded_at=now - timedelta(days=days))
+    page = " ".join(browser(bob).get(PAGE).content.decode().split())
+    assert [page.index(f">{told[place]}</a>") for place in (-2, -3, -1)] == sorted(
+        page.index(f">{text}</a>") for text in told[-3:]
+    )
+    assert told[0] not in page
+    assert "and 4 more" in page
 
 
 def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, system, bob):

@@ -19,11 +19,13 @@ from django.utils.text import Truncator, get_text_list
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import (
     LISTED,
+    NAMED,
     SORTS,
     USES_READ,
     DayHealth,
     HealthFindingCount,
     facts_found,
+    facts_named,
     health_by_day,
     ledger,
     ledger_rows,
@@ -90,6 +92,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     sound = [one for one in health.counts if not one.number]
     # Ends are rounded up, as the score is rounded down, so that the bar's numbers add up to 100.
     ends = [0.0, *(ceil(round(10 * end, 6)) / 10 for end in accumulate(one.points for one in counted))]
+    named = facts_named(scope.memory, [one.finding for one in counted], clock.now())
     days = health_by_day(scope.memory)
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
@@ -99,11 +102,16 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
             # Since when it lists facts in words, "" where that is not known.
             "since": _since(days, one.finding.key),
+            "facts": [
+                (Truncator(text).chars(100), memory_url(scope.agent.slug, ItemType.FACT, pk))
+                for key, pk, text in named
+                if key == one.finding.key
+            ],
+            "more": max(one.number - NAMED, 0),
         }
         for one, (begin, end) in zip(counted, pairwise(ends), strict=True)
     ]
-    parts = [("Sound", health.score or 0, "seg-2")]
-    parts += [(one["finding"].label, one["points"], one["look"]) for one in problems]
+    parts = [(one["finding"].label, one["points"], one["look"]) for one in problems]
     context = base_context(
         request,
         scope,
@@ -115,7 +123,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
         lost=100 - whole_score(health.score or 0),
-        segments=stacked_bar(parts, width=1000, height=12, capacity=100),
+        segments=stacked_bar([("Sound", health.score or 0, "seg-2"), *parts], width=1000, height=12, capacity=100),
         trend=_trend(days),
     )
     return render(request, "memory/memory_health.html", context)
@@ -178,8 +186,7 @@ def _changes(before: DayHealth | None, now: DayHealth | None) -> tuple[list[str]
 
 def _changed(began: list[str], ended: list[str]) -> str:
     """The same in words, as they follow the score of the day."""
-    changes = (("began", began), ("ended", ended))
-    return "".join(f", “{label}” {verb}" for verb, labels in changes for label in labels)
+    return "".join(f", “{label}” {verb}" for verb, labels in (("began", began), ("ended", ended)) for label in labels)
 
 
 LIST = ListPage(
@@ -262,8 +269,7 @@ def agent_health_ledger(request: HttpRequest, scope: PersonaScope) -> HttpRespon
     days, sort = request.GET.get("days", ""), request.GET.get("sort", "")
     days = days if days in PERIODS else DEFAULT_DAYS
     sort = sort if sort in SORTS else next(iter(SORTS))
-    counted = ledger(scope.memory, clock.now() - timedelta(days=int(days)), sort)
-    paginator = BoundedPaginator(counted, PAGE_SIZE)
+    paginator = BoundedPaginator(ledger(scope.memory, clock.now() - timedelta(days=int(days)), sort), PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     context = base_context(
         request,
@@ -320,12 +326,15 @@ def invalidation_undo_offer(request: HttpRequest, scope: PersonaScope, finding: 
     wrong = [fact.pk for fact in scope.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []
     if not wrong:
         return None
-    query = [("action", "restore"), *(("fact", key) for key in wrong)]
-    query += [("persona", "subconscious")] if scope.both else []
+    query = [("action", "restore"), *[("persona", "subconscious")] * scope.both, *(("fact", key) for key in wrong)]
     may = scope.by.may(FACT_ACTIONS["restore"].permission)
     url = f"{reverse('agent_health_bulk', args=[scope.agent.slug, finding])}?{urlencode(query)}"
-    word = f"{DONE['invalidate']}:"
-    return {"word": word, "what": _facts(len(wrong)), "url": url if may else "", "many": len(wrong) > 1}
+    return {
+        "word": f"{DONE['invalidate']}:",
+        "what": _facts(len(wrong)),
+        "url": url if may else "",
+        "many": len(wrong) > 1,
+    }
 
 
 def _selected(scope: PersonaScope, fields: QueryDict) -> list[Fact]:
