@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Case, Count, F, Max, Min, Model, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
 from django.db.models.functions import Left, TruncDate
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.text import capfirst
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
@@ -22,6 +23,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.webhooks import MANAGE
 from identity.principal import Principal
 from identity.services.versions import REVIEW
+from memory.policy.oversight import wilson_interval
 from nousweb.console.common import TYPE_PAGES
 from nousweb.console.home.attention import (
     BROKEN,
@@ -131,7 +133,7 @@ def daily_figures(rows: Rows) -> list[Figure]:
         return [found.get(moment.date().isoformat(), [0, 0, 0, 0]) for moment in moments]
 
     now, before = days(period.moments), days([moment - period.length for moment in period.moments])
-    (prompts, tokens, ended, succeeded), (prompts_before, tokens_before, *_) = (
+    (prompts, tokens, ended, succeeded), (prompts_before, tokens_before, *before_ended) = (
         [sum(column) for column in zip(*one, strict=True)] for one in (now, before)
     )
     if not prompts:
@@ -147,6 +149,7 @@ def daily_figures(rows: Rows) -> list[Figure]:
             trend=Trend(prompts, prompts_before) if compares else None,
             failed=[day[2] - day[3] for day in now] if succeeded < ended else (),
             key="success",
+            alarm=_failures_rose(ended, succeeded, *before_ended),
         ),
         Figure(
             "Mean prompt",
@@ -158,6 +161,17 @@ def daily_figures(rows: Rows) -> list[Figure]:
             key="tokens",
         ),
     ]
+
+
+def _failures_rose(ended: int, succeeded: int, ended_before: int, succeeded_before: int) -> str:
+    """That more prompts failed than before, as a sentence with the figures marked; "" where it may be chance."""
+    failed, failed_before = ended - succeeded, ended_before - succeeded_before
+    if wilson_interval(failed, ended)[0] <= wilson_interval(failed_before, ended_before)[1]:
+        return ""
+    return format_html(
+        "Failures rose: <strong>{}</strong> reported prompts failed, in the {} days before {}.",
+        f"{failed:,} of {ended:,}", DEFAULT_DAYS, f"{failed_before:,} of {ended_before:,}",
+    )  # fmt: skip
 
 
 def _standing(sight: Sight, first: datetime) -> QuerySet[Any, Any]:
@@ -240,13 +254,22 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
             arrow = Trend(now, before, points=True).arrow or "±"
             note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}, counted {when}"
         floor = min(80, min(score for _, score in drawn) // 10 * 10)
-        url = reverse("agent_health", args=[slug])
         points = (
             [("Today" if day == today else f"{day.day} {day:%b}", score) for day, score in drawn]
             if len(drawn) >= LEAST_POINTS
             else ()
         )
-        figures.append(Figure("Memory health", f"{now}", "of 100", points, floor=floor, url=url, note=note))
+        figures.append(
+            Figure(
+                "Memory health",
+                f"{now}",
+                "of 100",
+                points,
+                floor=floor,
+                url=reverse("agent_health", args=[slug]),
+                note=note,
+            )
+        )
     return figures
 
 

@@ -91,8 +91,12 @@ class Period:
     @property
     def bounds(self) -> dict[str, datetime]:
         """The moments of both periods, as a query that is written once names them."""
-        before = self.end - self.length
-        return {"since": self.start, "until": self.end, "since_before": self.earlier, "until_before": before}
+        return {
+            "since": self.start,
+            "until": self.end,
+            "since_before": self.earlier,
+            "until_before": self.end - self.length,
+        }
 
     def within(self, field: str) -> Q:
         """Condition for rows of this period."""
@@ -183,7 +187,7 @@ class Figure:
     None where nothing was measured, and of each how much is `failed`. `of` is the unit of the values, and `key` names
     the chart of a figure that has one, `url` the page of another. `note` stands in the place of a trend, of which
     `good` is the direction that improves. From `floor`, the values are a line up to 100; with `ticks`, each says only
-    whether something of it is `failed`."""
+    whether something of it is `failed`. `alarm` is a sentence, where it got worse beyond doubt."""
 
     label: str
     value: str
@@ -198,6 +202,7 @@ class Figure:
     url: str = ""
     note: str = ""
     good: str = ""
+    alarm: str = ""
 
     @property
     def keys(self) -> list[tuple[str, str]]:

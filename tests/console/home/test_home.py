@@ -351,6 +351,24 @@ def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, 
     assert browser(bob).get(board(bob).failed_prompts[0]["url"]).status_code == 200
 
 
+def test_failures_rose_is_said_only_where_it_cannot_be_chance(ada: Agent, bob: User) -> None:
+    for number in range(12):
+        run(ada, ago(days=1), outcome="failure" if number < 1 else "success")
+        run(ada, ago(days=16), outcome="success")
+    client = browser(bob)
+    with noon():
+        page = text_of(client)
+    assert "Failures rose" not in page, "one of twelve may be chance"
+    link = f"{reverse('agent_context_runs', args=['ada'])}?outcome=failure"
+    assert f'<a href="{link}">All that failed</a>' in page
+    assert {shown.outcome for shown in client.get(link).context["rows"]} == {"failure"}
+    for _ in range(8):
+        run(ada, ago(days=1), outcome="failure")
+    rose = "<p>Failures rose: <strong>9 of 20</strong> reported prompts failed, in the 14 days before 0 of 12.</p>"
+    with noon():
+        assert rose in text_of(client)
+
+
 # Health
 
 
