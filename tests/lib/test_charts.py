@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nousweb.console.common import bars, stacked_bar
-from nousweb.console.common.charts import INTERVALS, axis_step
+from nousweb.console.common.charts import INTERVALS, axis_step, ticks
 
 amounts = st.lists(st.integers(0, 10**9), min_size=1, max_size=90)
 
@@ -45,6 +45,13 @@ def test_bars_stay_inside_and_keep_the_order_of_their_values(values: list[int]) 
         assert left.x + left.width <= right.x + 0.001
     ranked = sorted(drawn, key=lambda bar: bar.value)
     assert [bar.height for bar in ranked] == sorted(bar.height for bar in ranked)
+
+
+@given(st.integers(1, 90))
+def test_first_and_last_column_have_a_label_and_no_two_labels_are_near(number: int) -> None:
+    labelled = ticks(number)
+    assert (labelled[0], labelled[-1]) == (0, number - 1)
+    assert all(12 * (right - left) >= number for left, right in itertools.pairwise(labelled))
 
 
 @given(amounts)

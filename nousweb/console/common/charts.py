@@ -190,11 +190,11 @@ def axis_step(value: float) -> int:
 
 
 def ticks(number: int) -> list[int]:
-    """The columns with a label below: the last, and others at even distances back from it."""
+    """The columns with a label below: the first, the last, and others at even distances back from it."""
     if number <= 7:
         return list(range(number))
     step = next((step for step in TICK_STEPS if number / step <= TICKS), number)
-    return list(range((number - 1) % step, number, step))
+    return [0, *(place for place in range((number - 1) % step, number, step) if 2 * place > step)]
 
 
 def chart(
@@ -238,11 +238,11 @@ def chart(
         # A greatest value at the upper edge is told by the axis.
         is_greatest = number == greatest and not (is_share and point.value == top)
         is_told = is_greatest or (number == last and has_both)
-        title = f"{point.name}: {point.told}"
         columns.append(
             ChartColumn(
                 point=point,
-                title=title + (f". {ago} earlier: {point.told_before}" if point.told_before else ""),
+                title=f"{point.name}: {point.told}"
+                + (f". {ago} earlier: {point.told_before}" if point.told_before else ""),
                 place=place,
                 bar=bar,
                 tick=point.tick if number in labelled else "",

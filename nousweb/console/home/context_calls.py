@@ -284,9 +284,10 @@ _TOTALS = CachedQuery(_totals_row, agent=-1, **_STAND_IN.bounds)
 def _totals(personas: tuple[str, ...], agent: Agent | None, period: Period) -> dict[str, Any]:
     """The figures of both periods by name. Writing the query takes longer than its answer."""
     shape = (personas, agent is not None)
-    rows = _TOTALS.rows(shape, agent=agent.pk if agent else 0, **period.bounds)
-    found = (float(value) if isinstance(value, Decimal) else value for value in rows[0])
-    return dict(zip(MEASURES, found, strict=True))
+    [row] = _TOTALS.rows(shape, agent=agent.pk if agent else 0, **period.bounds)
+    return {
+        name: float(value) if isinstance(value, Decimal) else value for name, value in zip(MEASURES, row, strict=True)
+    }
 
 
 def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
@@ -409,10 +410,9 @@ def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:
             "chart-rest",
             column.calls - column.answered,
         )
-    rest = column.calls - column.success - column.failure
     return (
         ("Succeeded", "chart-bar", column.success),
-        ("Not reported", "chart-rest", rest),
+        ("Not reported", "chart-rest", column.calls - column.success - column.failure),
         ("Failed", "chart-failed", column.failure),
     )
 
@@ -469,8 +469,7 @@ def _sections(
 ) -> tuple[list[SectionUse], int, int, dict[datetime, Counter[str]]]:
     """Each section of the latest calls, how many calls were read, in how many a section failed to load, and the tokens
     of sections by hour or day."""
-    key = agent.pk if agent else None
-    scope = [list(personas), key, key, RUNS_READ]
+    scope = [list(personas), *[agent.pk if agent else None] * 2, RUNS_READ]
     values = [period.start, period.end, *scope, period.earlier, period.end - period.length, *scope, period.step_label]
     with connection.cursor() as cursor:
         cursor.execute(_SECTIONS, values)

@@ -149,15 +149,14 @@ def _by_state(found: QuerySet[Any], one: Any) -> QuerySet[Any]:
         default=Value(last),
         output_field=CharField(),
     )
-    nothing = Value(None, output_field=DateTimeField())
     counted = found.annotate(what=Value(str(one.key)), state=state).values("what", "state").annotate(n=Count("*"))
-    return counted.annotate(at=nothing).values("what", "state", "at", "n")
+    return counted.annotate(at=Value(None, output_field=DateTimeField())).values("what", "state", "at", "n")
 
 
 def _by_bucket(found: QuerySet[Any], one: Any, period: Period) -> QuerySet[Any]:
-    recent = found.filter(period.within_both(one.recorded))
     return (
-        recent.annotate(what=Value(str(one.key)), state=Value(""), at=period.bucket(one.recorded))
+        found.filter(period.within_both(one.recorded))
+        .annotate(what=Value(str(one.key)), state=Value(""), at=period.bucket(one.recorded))
         .values("what", "state", "at")
         .annotate(n=Count("*"))
         .values("what", "state", "at", "n")

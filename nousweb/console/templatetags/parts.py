@@ -75,8 +75,11 @@ def footnotes(sources: Mapping[int, dict[str, Any]], notes: Iterable[Any], page:
 @register.simple_tag
 def detail(value: Any, before: str = "", after: str = "", look: str = "", of: str = "span") -> SafeString:
     """An element (`of`) with a value and the words around it; without a value it is left out."""
-    html = _html({"class": look})
-    return format_html("<{0}{1}>{2}{3}{4}</{0}>", of, html, before, shown(value), after) if value else SafeString("")
+    return (
+        format_html("<{0}{1}>{2}{3}{4}</{0}>", of, _html({"class": look}), before, shown(value), after)
+        if value
+        else SafeString("")
+    )
 
 
 OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
@@ -128,14 +131,19 @@ def entry(
     )
 
 
+_ENDS = '{} <span class="figure-days" aria-hidden="true"><span>{}</span><span>{}</span></span>'
+
+
 @register.simple_tag
-def heads(labels: str, actions: Any = False, list: bool = False) -> SafeString:
+def heads(labels: str, actions: Any = False, list: bool = False, over: Chart | None = None) -> SafeString:
     """The heads of a table ("Type|Size:num|Chart:hidden") with their classes, before its rows. `actions`: the rows end
-    with buttons. `list`: keys go through the rows."""
+    with buttons. `list`: keys go through the rows. `over`: the chart over whose time a column "spark-cell" draws."""
     columns = [head.partition(":") for head in labels.split("|")] + [("Actions", ":", "hidden")] * bool(actions)
     cells = SafeString("")
     for label, _, look in columns:
         inside = format_html('<span class="visually-hidden">{}</span>', label) if look == "hidden" else label
+        if over and look == "spark-cell":
+            inside = format_html(_ENDS, label, over.columns[0].point.tick, over.columns[-1].point.tick)
         class_ = format_html(' class="{}"', look) if look not in ("", "hidden") else ""
         cells += format_html('<th scope="col"{}>{}</th>', class_, inside)
     return format_html("<thead><tr>{}</tr></thead><tbody{}>", cells, SafeString(" data-keylist" * list))
@@ -308,8 +316,7 @@ def goto(
     if empty and not label:
         return _faint(empty)
     given = {"href": _url(page, address, query), "class": look, "title": shown_plain(title), "data-open": row}
-    html = _html(given)
-    return format_html("<a{}>{}</a>", html, shown(label))
+    return format_html("<a{}>{}</a>", _html(given), shown(label))
 
 
 @register.simple_tag

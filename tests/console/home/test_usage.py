@@ -263,6 +263,9 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
     assert [int(value) for value in values] == [2, 1], "the greatest and the last"
     assert "up to 2 a day" in shown
+    period = Period(14, clock.now())
+    ends = f"<span>{period.short(period.moments[0])}</span><span>Today</span>"
+    assert f'New by day <span class="figure-days" aria-hidden="true">{ends}' in shown, "the time at both ends"
     assert "None in the last 14 days" in shown, "a type without new memories has no chart"
     small = re.search(r'<svg class="spark"[^>]*aria-label="New facts by day: at most 2, [^"]* 1">(.*?)</svg>', shown)
     assert small
