@@ -54,7 +54,7 @@ class MemoryReview(AgentRow):
         RELEARNED = "relearned", "Learned again after being marked as wrong"
         REPEATED = "repeated", "Same sentence about another subject"
         SAME_SUBJECT = "same_subject", "Possibly the same subject"
-        QUARANTINED = "quarantined", "Reads like an instruction"
+        QUARANTINED = "quarantined", "Quarantined"
         NEW_MEMORY = "new_memory", "New memory"
         ATTRIBUTE = "attribute", "One value at a time or several"
 

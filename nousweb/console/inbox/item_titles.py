@@ -181,7 +181,8 @@ def _review_words(review: MemoryReview, diff: TextDiff | None) -> ItemTitle:
     if review.kind == Kind.REPEATED:
         return ItemTitle.plain(review.proposal)
     if review.kind == Kind.QUARANTINED:
-        return ItemTitle.plain(f"Quarantined: a text that reads like an instruction to the agent ({review.subject})")
+        why = " ".join(str(reason["words"]) for reason in review.reasons)
+        return ItemTitle.plain(f"{review.subject.capitalize()}: {why or 'kept out of prompts'}")
     if review.kind == Kind.NEW_MEMORY:
         texts = quarantined_texts(review)
         return ItemTitle.plain(" ".join(texts[0].split()) if texts else "A memory that no longer exists")

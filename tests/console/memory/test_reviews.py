@@ -99,6 +99,15 @@ def test_changed_text_in_quarantine_is_not_allowed_unseen(ada, actor, bob):
     assert review.status == "pending"
 
 
+def test_row_of_a_quarantined_text_says_why_and_not_what_it_says(ada, actor, bob):
+    fact_learn(agent=ada, content="The password of the router is Sommer2026!.", by=actor)
+    fact_learn(agent=ada, content=HIDDEN_IN.format("Otter"), by=actor)
+    page = browser(bob).get(reverse("inbox")).content.decode()
+    assert "Fact: It holds a key, a token or a password." in page
+    assert "Fact: It asks to set earlier instructions aside." in page
+    assert "Sommer2026" not in page
+
+
 def test_new_memory_that_its_row_cuts_is_not_allowed_in_a_list(ada, actor, bob):
     Agent.objects.filter(pk=ada.pk).update(config={"consent": [{"action": "pending"}]})
     ada.refresh_from_db()
