@@ -1,9 +1,13 @@
-"""When Python looks for garbage."""
+"""When Python looks for garbage, and how the C library keeps memory."""
 
+import contextlib
+import ctypes
 import gc
 
 GARBAGE_OBJECTS = 20_000
 """After this many more objects than were freed, it is looked for: some megabytes."""
+M_ARENA_MAX = -8
+"""glibc's number for how many heaps there are at most."""
 
 
 def garbage_rare() -> None:
@@ -15,3 +19,12 @@ def garbage_rare() -> None:
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
     gc.enable()
+
+
+def heap_single() -> None:
+    """Let all threads of this process use one heap, where glibc is the C library.
+
+    With a heap each, what a thread frees stays its own: 15 MB of a web process.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)

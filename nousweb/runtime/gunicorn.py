@@ -11,7 +11,7 @@ from django.urls import get_resolver
 from prometheus_client import multiprocess
 
 from nousweb.lib.env import read, whole
-from nousweb.runtime.garbage import garbage_rare
+from nousweb.runtime.garbage import garbage_rare, heap_single
 from nousweb.runtime.web_worker.connection import limits_read
 
 _host = read("NOUS_HOST", str, "127.0.0.1")
@@ -46,6 +46,7 @@ def when_ready(server: Any) -> None:
     their memory."""
     # Looking for garbage takes a fifth of the time of imports, which leave none.
     gc.disable()
+    heap_single()
     server.app.wsgi()
     get_resolver().url_patterns  # noqa: B018
     _model_load()
