@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -17,7 +17,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -115,8 +115,18 @@ def _second_factor_told(person: Any) -> Any:
     advised = "advised for this role" if role_of(person) in POWERFUL else ""
     why = "required at the next page that they open" if person.needs_second_factor else advised
     state = badge("Off", "warn" if why else "neutral")
-    offered = goto("Set up", "second_factor") if person.is_oneself else ""
-    return _two_lines(format_html("{} {}", state, offered), why)
+    offered = [goto("Set up", "second_factor")] if person.is_oneself else _reminders(person)
+    return _two_lines(format_html("{} {}", state, format_html_join(" · ", "{}", ([one] for one in offered))), why)
+
+
+def _reminders(person: Any) -> list[Any]:
+    """How an owner gets a person to set up a second factor: by a rule of their role, or by a mail of one's own."""
+    rules, role = reverse("second_factor_requirements"), role_of(person)
+    mail = {"subject": "Your log-in to Nous", "body": f"Please set up a second factor: {person.second_factor_url}"}
+    offered = [goto("Require", rules, query=f"?{urlencode({'role': role})}", title=f"Of the role {role}")]
+    if person.email:
+        offered.append(goto("Remind", f"mailto:{quote(person.email)}?{urlencode(mail, quote_via=quote)}"))
+    return offered[person.needs_second_factor :]
 
 
 def _access_told(person: Any) -> Any:
@@ -228,7 +238,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     for row in context["rows"]:
         row.is_oneself = row.pk == request.user.pk
         row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
-        row.rules = f"?{urlencode({'role': _role(row)})}"
+        row.second_factor_url = request.build_absolute_uri(reverse("second_factor"))
     if not view and not context["page"].has_next():
         context["rows"] += invited
         context["also"] = f"and {len(invited)} invited" if invited else ""
@@ -247,8 +257,9 @@ def invitation_take_back(request: HttpRequest, by: Principal, pk: UUID) -> HttpR
 @page(owner_check, methods=FORM)
 def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """One person: role, sessions, and keeping them out. A POST changes the role."""
-    who = get_object_or_404(people_with_access(), pk=pk)
+    who: Any = get_object_or_404(people_with_access(), pk=pk)
     role = role_of(who)
+    who.second_factor_url = request.build_absolute_uri(reverse("second_factor"))
     return form_page(
         request,
         "people/person.html",
@@ -260,7 +271,8 @@ def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
             "person": who,
             "their_role": role,
             "sessions": [(one, False) for one in sessions_of(who)],
-            "has_second_factor": who.has_second_factor,  # type: ignore[attr-defined]
+            "has_second_factor": who.has_second_factor,
+            "reminders": _reminders(who),
             "agents_form": None if who.is_superuser else _agents_form(who),
             "is_oneself": who.pk == request.user.pk,
         },
