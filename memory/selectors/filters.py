@@ -224,7 +224,7 @@ class SupersessionFilter(MemoryFilter):
 
 
 SUBJECT_SORTS = {
-    "name": ("By name", (Lower("name"), "id")),
+    "name": ("By name", ("-is_contradicted", Lower("name"), "id")),
     "facts": ("Most facts first", ("-facts", Lower("name"), "id")),
     "newest": ("Newest fact first", (F("newest_at").desc(nulls_last=True), "id")),
     "oldest": ("Oldest fact first", (F("newest_at").asc(nulls_last=True), "id")),

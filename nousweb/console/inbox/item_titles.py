@@ -131,6 +131,15 @@ def _rows(diff: TextDiff) -> list[Row]:
     return sorted(rows, key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
 
 
+def changed_words(old: str, new: str) -> ItemTitle | None:
+    """The first line that a text got, lost or has in other words, with marks also where it is a whole one."""
+    title = change_title(diff_texts(old, new))
+    if title is None or len({span.kind for span in title.spans}) > 1:
+        return title
+    words = DiffSpan(title.words, "removed" if title.verb == VERBS["removed"] else "added")
+    return replace(title, spans=(words,))
+
+
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
     """How a pair of facts was decided: a phrase ("Kept 60"), the sentence that holds now, in which the words of the
@@ -198,6 +207,14 @@ def _pair_words(words: str, diff: TextDiff | None) -> ItemTitle:
     if len(rows) == 1 and rows[0].kind == "changed":
         return ItemTitle(_short(_marked(_cut(_side(rows[0]), 0, MAX_CHARACTERS))))
     return ItemTitle.plain(words)
+
+
+def either_words(old: str, new: str) -> str:
+    """Two claims as one sentence: "It takes 60 or 90 seconds."; each by itself where they have too little in common."""
+    spans = _pair_words(new, diff_texts(old, new)).spans
+    if len(spans) == 1 or not re.fullmatch("(e|ra)+", "".join(span.kind[0] for span in spans)):
+        return f"“{old}” or “{new}”"
+    return "".join(f"{span.text} or " if span.kind == "removed" else span.text for span in spans)
 
 
 def _side(row: Row) -> tuple[DiffSpan, ...]:

@@ -1,6 +1,5 @@
 """Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
@@ -36,6 +35,7 @@ from memory.services.subjects.registry import (
 )
 from nousweb.console.common import POST, Column, ListExport, Title, uuids_of
 from nousweb.console.common.subject_comparison import subjects_compare
+from nousweb.console.inbox.item_titles import either_words
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,
@@ -89,14 +89,15 @@ def _listed(scope: PersonaScope) -> QuerySet[Subject]:
 
 
 def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
-    """Give each subject the number of its open `contradictions`. At most one query."""
+    """Give each subject what is `told` of it: its newest fact, or what its facts claim of which one is wrong, with the
+    number of such `contradictions`. At most one query."""
     keys = [subject.pk for subject in subjects if subject.is_contradicted]
     about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=keys)
-    columns = "old__subject_alias__subject", "new__subject_alias__subject"
-    pairs = open_contradictions(scope, about.values("pk")).values_list(*columns) if keys else ()
-    numbers = Counter(key for pair in pairs for key in set(pair))
+    columns = "old__subject_alias__subject", "new__subject_alias__subject", "old__content", "new__content"
+    pairs = list(open_contradictions(scope, about.values("pk")).values_list(*columns)) if keys else []
     for subject in subjects:
-        subject.contradictions = numbers[subject.pk]
+        claims = [either_words(old, new) for *sides, old, new in pairs if subject.pk in sides]
+        subject.contradictions, subject.told = len(claims), claims[0] if claims else subject.newest_fact
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
@@ -156,14 +157,13 @@ agent_subjects = memory_list(
             lambda subject: [
                 *[("tag", name) for name in other_names(subject)],
                 *[("neutral", "the user")] * subject.is_user,
-                *[("warn", f"{subject.contradictions} contradiction{'s' * (subject.contradictions > 1)}")]
-                * subject.is_contradicted,
+                *[("warn", "contradicted")] * subject.is_contradicted,
             ],
             look="strong fact-link",
             sort=("name",),
         ),
         columns=(
-            Column("Latest fact", "newest_fact"),
+            Column("Latest fact", "told"),
             Column("Kind", look="memory/_subject_kind.html"),
             Column("Facts", "facts", "count", sort=("facts",)),
             Column("Changed", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
