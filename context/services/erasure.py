@@ -22,7 +22,11 @@ def expectations_erase(erasure: Erasure) -> Mapping[str, int]:
     quoting = [
         row.pk
         for row in rows
-        if any(needle in _words(text) for text in (row.request, row.text, row.reason) for needle in needles)
+        if any(
+            needle in json.dumps(text, ensure_ascii=False)
+            for text in (row.request, row.text, row.reason)
+            for needle in needles
+        )
         or _asks_for(row, erasure)
     ]
     Expectation.objects.filter(agent=erasure.agent, pk__in=quoting).delete()
@@ -33,11 +37,6 @@ def _asks_for(row: Expectation, erasure: Erasure) -> bool:
     """Whether an expectation asks for an erased project or user."""
     more = {"project": row.request.get("include_projects") or ()}
     return any(key in (row.request.get(name), *more.get(name, ())) for name, key in erasure.keys.items())
-
-
-def _words(value: object) -> str:
-    """As needles are written."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def context_erase(erasure: Erasure) -> Mapping[str, int]:

@@ -24,7 +24,6 @@ from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.line_differences import Budget, line_spans
-from nousweb.lib.textdiff import first_change
 
 State = ExpectationResult.State
 
@@ -129,11 +128,6 @@ class ImpactRow:
     @property
     def tokens_change(self) -> int:
         return self.tokens_after - self.tokens_before
-
-    @property
-    def example(self) -> tuple[str, str, int]:
-        """The first line in which the prompts differ, with its sign and the number of further ones."""
-        return first_change(self.before, self.after)
 
     @property
     def words(self) -> tuple[str, ...]:

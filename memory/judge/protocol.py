@@ -44,28 +44,25 @@ EXTRACTABLE_CATEGORIES = tuple(name for name in KNOWN_CATEGORIES if name not in 
 """A model cannot assign a category that has a permission of its own."""
 
 
-def _at_most_five(value: Any) -> Any:
-    return value[:MAX_EXTRACTED_FACTS] if isinstance(value, list) else value
-
-
-def _known_category(value: Any) -> Any:
-    # A model invents a category now and then; the fact is still worth keeping.
-    return value if value in EXTRACTABLE_CATEGORIES else DEFAULT_CATEGORY
-
-
 class ExtractedFact(JudgeReply):
     subject: Annotated[Text, Field(max_length=200)]
     attribute: Annotated[Text, Field(max_length=MAX_ATTRIBUTE_CHARACTERS)] = ""
     value: Annotated[Text, Field(max_length=200)] = ""
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
-    category: Annotated[str, BeforeValidator(_known_category)]
+    # A model invents a category now and then; the fact is still worth keeping.
+    category: Annotated[
+        str, BeforeValidator(lambda value: value if value in EXTRACTABLE_CATEGORIES else DEFAULT_CATEGORY)
+    ]
     confidence: Share
 
 
 class ExtractedFacts(JudgeReply):
     """At most five; what a model adds beyond them is dropped."""
 
-    facts: Annotated[list[ExtractedFact], BeforeValidator(_at_most_five)]
+    facts: Annotated[
+        list[ExtractedFact],
+        BeforeValidator(lambda value: value[:MAX_EXTRACTED_FACTS] if isinstance(value, list) else value),
+    ]
 
 
 MAX_PAIRS = 12

@@ -82,7 +82,8 @@ class Censor(Memory):
         return higher if allowed and self.activation_count >= self.escalation_threshold else ""
 
     def __str__(self) -> str:
-        return self.pattern if len(self.pattern) <= 80 else f"{self.pattern[:79]}…"
+        name = self.reason or self.pattern
+        return name if len(name) <= 80 else f"{name[:79]}…"
 
     @property
     def binding(self) -> bool:

@@ -36,14 +36,12 @@ def _word(value: str) -> str:
     return value
 
 
-def _optional_word(value: str) -> str:
-    return value and _word(value)
-
-
 UnitInterval = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Word = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": f"^{WORD.pattern}$"})]
 OptionalWord = Annotated[
-    str, AfterValidator(_optional_word), WithJsonSchema({"type": "string", "pattern": f"^({WORD.pattern})?$"})
+    str,
+    AfterValidator(lambda value: value and _word(value)),
+    WithJsonSchema({"type": "string", "pattern": f"^({WORD.pattern})?$"}),
 ]
 Composed = Annotated[str, AfterValidator(composed)]
 ProjectKey = Annotated[

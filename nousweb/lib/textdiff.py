@@ -81,17 +81,6 @@ def diff_texts(old: str, new: str, *, context: int = 3) -> TextDiff:
     )
 
 
-def first_change(old: str, new: str) -> tuple[str, str, int]:
-    """An example of what differs: the first line of the new text that the old one lacks, else the first that it loses,
-    with its sign and without that of a heading or a list, and the number of further such lines; nothing where only the
-    order differs."""
-    for sign, text, other in (("+", new, old), ("−", old, new)):
-        known = set(other.splitlines())
-        if lines := [line for line in text.splitlines() if line.strip() and line not in known]:
-            return sign, lines[0].lstrip("#-* ").strip() or lines[0], len(lines) - 1
-    return "", "", 0
-
-
 def _lines(text: str) -> list[str]:
     """Lines without their ends. An empty text has no line at all."""
     if not text:

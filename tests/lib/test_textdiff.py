@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.lib.textdiff import Row, TextDiff, diff_texts, first_change
+from nousweb.lib.textdiff import Row, TextDiff, diff_texts
 
 SENTENCE = (
     "It keeps the house calm: it looks before it speaks, it asks when it does not know, it says what it saw and"
@@ -143,17 +143,3 @@ def test_long_hostile_texts_are_compared_in_bounded_time() -> None:
         ("👨\u200d👩" * 25_000, "👨\u200d👧" * 25_000),
     ):
         assert not diff_texts(old, new).identical
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "change"),
-    [
-        ("- a\n- b", "- a\n- c\n- d", ("+", "c", 1)),
-        ("a\n\n## b", "a\n", ("−", "b", 0)),
-        ("a\nb", "b\na", ("", "", 0)),
-        ("", "---", ("+", "---", 0)),
-        ("a", "a", ("", "", 0)),
-    ],
-)
-def test_first_change_is_a_line_that_only_one_text_has(old: str, new: str, change: tuple[str, str, int]) -> None:
-    assert first_change(old, new) == change

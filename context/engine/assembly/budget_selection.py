@@ -127,7 +127,13 @@ def select(
     limited, over_limit = _limited(passed, places, resolved)
 
     lines = {entry.candidate.key: entry.candidate.line() for entry in limited}
-    order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry, lines)))
+    order = sorted(
+        limited,
+        key=lambda entry: (
+            _ORDER[places[entry.candidate.key]],
+            -entry.score / math.sqrt(len(lines[entry.candidate.key])),
+        ),
+    )
     choice = _Choice(budget, resolved, {entry.candidate.key: entry for entry in limited}, places, lines)
     waiting: list[Verdict] = []
     for entry in order:
@@ -203,7 +209,7 @@ class _Choice:
         budget.spend(candidate, line)
         verdict = replace(
             entry,
-            reason=_why(place, compressed) + _contested(entry),
+            reason=_REASONS[place] + (" Shortened to fit." if compressed else "") + _contested(entry),
             tokens=estimate_tokens(line),
             compressed=compressed,
             place=place,
@@ -231,10 +237,6 @@ def _preferred_first(passed: Sequence[Verdict]) -> list[Verdict]:
 def _blocks(passed: Sequence[Verdict], section: str) -> BlockLengths:
     candidates = [entry.candidate for entry in passed if entry.candidate.section == section]
     return BlockLengths((one.key, one.source, bool(one.contest and one.contest.group)) for one in candidates)
-
-
-def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
-    return entry.score / math.sqrt(len(lines[entry.candidate.key]))
 
 
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
@@ -363,10 +365,6 @@ _REASONS = {
 }
 USUAL_REASONS = (_REASONS["head"], _REASONS[""])
 """How the reason of a memory begins that is included for its relevance alone."""
-
-
-def _why(place: str, compressed: bool) -> str:
-    return _REASONS[place] + (" Shortened to fit." if compressed else "")
 
 
 def _contested(entry: Verdict) -> str:

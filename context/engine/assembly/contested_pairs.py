@@ -78,15 +78,12 @@ class ContestedGroups:
     ) -> None:
         """`core_ids` are the facts that core memory shows by itself."""
         self._policy = policy
-        ranked = sorted(facts, key=self._rank, reverse=True)
+        ranked = sorted(facts, key=lambda fact: (fact.endorsed, *fact.age_key), reverse=True)
         self.facts: Mapping[str, ContestedCandidate] = {candidate.id: candidate for candidate in ranked}
         self._core = {key for key in self.facts if key in core_ids}
         self.core_groups = self._groups(self._core)
         self.searched_groups = self._groups(self.facts.keys() - self._core)
         self._group = {key: group for group in (*self.core_groups, *self.searched_groups) for key in group}
-
-    def _rank(self, fact: ContestedCandidate) -> tuple[object, ...]:
-        return fact.endorsed, *fact.age_key
 
     def _groups(self, keys: Set[str]) -> list[list[str]]:
         """The facts of `keys` that contest each other, directly or through others, the preferred first."""

@@ -150,7 +150,9 @@ def candidates_find(
     whose ids are in `force_include` are searched even if they are core memory.
     """
     request, plan, limits = resolved.request, resolved.analysis.plan, resolved.limits
-    types = [memory_type for memory_type in limits if _is_searched(memory_type, resolved)]
+    # Loops have a search of their own, and events need their layer.
+    unsearched = {"loop"} if LONG_TERM in resolved.profile.layers else {"loop", "event"}
+    types = [memory_type for memory_type in limits if memory_type not in unsearched]
     if not types or not request.input.strip():
         return _pinned(view, resolved, pins, (), force_include), NOTHING_SEARCHED
     max_per_type = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
@@ -209,11 +211,6 @@ def _has_topic(result: SearchResult, text: str) -> bool:
     """Whether the input has more than stop words of the agent's language; sentences of these mean alike whatever they
     are about."""
     return result.query is None or bool(result.query.counts.df) or not any(map(str.isalpha, text))
-
-
-def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
-    """Whether a type is looked for by its words: loops have a search of their own, events need their layer."""
-    return memory_type != "loop" and (memory_type != "event" or LONG_TERM in resolved.profile.layers)
 
 
 def _candidates_of(hits: Sequence[SearchHit], max_per_type: Mapping[str, int], pins: Pins) -> list[Candidate]:

@@ -4,7 +4,7 @@ A conversation is a loop, a message an event. A conversation is a tree, since an
 read is the branch that was open last.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from memory.transfer.json_stream import BadEntry, Record, list_check, text_get, texts_kept, value_get
@@ -30,10 +30,6 @@ MAX_TITLE_CHARACTERS = 200
 INSTRUCTIONS = ("user_editable_context", "model_editable_context")
 TEXTS = ("text", "result", "content")
 """Where contents other than parts keep their words."""
-
-
-def _fits(record: Mapping[str, Any]) -> bool:
-    return isinstance(record.get("mapping"), dict)
 
 
 def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
@@ -207,4 +203,6 @@ def _words(content: Any, kind: str, place: str, *, any_kind: bool) -> MessageTex
     )
 
 
-FORMAT = Format("chatgpt", "ChatGPT", ("conversations",), _fits, _entries)
+FORMAT = Format(
+    "chatgpt", "ChatGPT", ("conversations",), lambda record: isinstance(record.get("mapping"), dict), _entries
+)

@@ -4,7 +4,7 @@ A conversation is a loop, a message an event.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from memory.transfer.json_stream import BadEntry, Record, list_check, text_get, value_get
@@ -28,10 +28,6 @@ from memory.transfer.readers.entry import (
 MAX_TITLE_CHARACTERS = 200
 LEFT_OUT = "left out"
 """Instead of the kind of an event: its words are the reason."""
-
-
-def _fits(record: Mapping[str, Any]) -> bool:
-    return isinstance(record.get("chat_messages"), list)
 
 
 def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
@@ -138,4 +134,6 @@ def _attachments(message: Any, place: str) -> Iterator[tuple[str, str, str]]:
             yield f" attachment {number}", words, name
 
 
-FORMAT = Format("claude", "Claude", ("conversations",), _fits, _entries)
+FORMAT = Format(
+    "claude", "Claude", ("conversations",), lambda record: isinstance(record.get("chat_messages"), list), _entries
+)

@@ -1,6 +1,6 @@
 """JSON Lines of our own, for whoever writes a file by a script: a fact, an event or a proposal a line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from memory.layers.event_validation import EVENT_FIELDS
@@ -16,10 +16,6 @@ FIELDS: dict[str, frozenset[str]] = {
 """What a line may say besides `record` and `id`: the fields of POST /api/facts, /api/events and of a proposal."""
 MOMENTS = ("valid_from", "valid_until", "expires_at", "ts")
 NUMBERS = ("confidence", "importance")
-
-
-def _fits(record: Mapping[str, Any]) -> bool:
-    return record.get("record") in FIELDS
 
 
 def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
@@ -56,4 +52,4 @@ def _typed(given: dict[str, Any], name: str, place: str) -> Any:
     return value_get(given, name, place) if name in ("metadata", "source_ref") else text_get(given, name, place)
 
 
-FORMAT = Format("nous", "JSON Lines", (), _fits, _entries)
+FORMAT = Format("nous", "JSON Lines", (), lambda record: record.get("record") in FIELDS, _entries)

@@ -5,7 +5,7 @@ Its words are those of its value, or the whole value as JSON; its namespace beco
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from memory.transfer.json_stream import BadEntry, Record, text_get, value_get
@@ -13,10 +13,6 @@ from memory.transfer.readers.entry import FACT, Entry, Format, ReadOptions, skip
 
 TEXTS = ("content", "text", "memory", "data")
 """Names under which a value keeps its words; LangMem nests one within the other."""
-
-
-def _fits(record: Mapping[str, Any]) -> bool:
-    return {"key", "value"} <= record.keys() and not record.keys().isdisjoint({"namespace", "prefix"})
 
 
 def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
@@ -62,4 +58,10 @@ def _words(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-FORMAT = Format("langgraph", "LangGraph", ("items",), _fits, _entries)
+FORMAT = Format(
+    "langgraph",
+    "LangGraph",
+    ("items",),
+    lambda record: {"key", "value"} <= record.keys() and not record.keys().isdisjoint({"namespace", "prefix"}),
+    _entries,
+)

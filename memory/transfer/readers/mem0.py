@@ -5,8 +5,7 @@ texts of its metadata become tags, but for an `attribute` with its `value`. It h
 expires with its day; what has expired already is imported as ended then.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from memory.transfer.json_stream import BadEntry, Record, list_check, text_get, texts_kept
 from memory.transfer.readers.entry import (
@@ -26,10 +25,6 @@ from nousweb.lib import clock
 OWNERS = ("user_id", "agent_id", "run_id", "app_id")
 TEXTS = ("memory", "text", "data")
 """Where the words stand: now, and in older versions."""
-
-
-def _fits(record: Mapping[str, Any]) -> bool:
-    return isinstance(record.get("memory"), str) or ("hash" in record and any(name in record for name in TEXTS))
 
 
 def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
@@ -71,4 +66,12 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
     )
 
 
-FORMAT = Format("mem0", "mem0", ("results", "memories", "relations"), _fits, _entries)
+FORMAT = Format(
+    "mem0",
+    "mem0",
+    ("results", "memories", "relations"),
+    lambda record: (
+        isinstance(record.get("memory"), str) or ("hash" in record and any(name in record for name in TEXTS))
+    ),
+    _entries,
+)

@@ -33,7 +33,7 @@ ITEMS_SHOWN = 5
 FAILURES_READ = 100
 WEBHOOKS_SHOWN = 3
 QUESTION_CHARACTERS = 90
-OF_REVIEW = ("kind", "subject", "proposal", "reasons", "facts", "details", "agent__name", "censor__pattern")
+OF_REVIEW = ("kind", "subject", "proposal", "reasons", "facts", "details", "agent__name")
 
 
 def waiting_items(by: Principal) -> tuple[list[InboxRow], int]:
@@ -73,7 +73,7 @@ def _items(entries: Sequence[InboxEntry]) -> dict[UUID, ProposalItem | MemoryRev
     reviews = (
         MemoryReview.objects.filter(pk__in=keys[REVIEW])
         .select_related("agent", "old", "new", "censor")
-        .only("old__content", "new__content", *OF_REVIEW)
+        .only("old__content", "new__content", *OF_REVIEW, "censor__pattern", "censor__reason")
     )
     items: dict[UUID, ProposalItem | MemoryReview] = {row.pk: ProposalItem(row) for row in proposals}
     return items | {row.pk: row for row in reviews}

@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.console.inbox.item_titles import ItemTitle
+from nousweb.console.inbox.item_titles import ItemTitle, changed_words
 from nousweb.console.templatetags.visible import marked
 from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.textdiff import Row, TextDiff
@@ -44,8 +44,10 @@ def diff_side(diff: TextDiff, side: str) -> SafeString:
 
 
 @register.simple_tag
-def item_title(title: ItemTitle) -> SafeString:
+def item_title(title: ItemTitle | None) -> SafeString:
     """The words of a title in one line, the changed ones marked, and in grey how many other lines change."""
+    if title is None:
+        return SafeString("")
     words = "".join(
         f"<{ELEMENTS[span.kind]}>{text}</{ELEMENTS[span.kind]}>" if span.kind in ELEMENTS else text
         for span in title.spans
@@ -54,6 +56,12 @@ def item_title(title: ItemTitle) -> SafeString:
     more = f' <span class="item-more">{title.more}</span>' if title.rest else ""
     html = f'<bdi class="item-words" dir="{direction(title.words)}">{words}</bdi>{more}'
     return mark_safe(html)  # noqa: S308 - each text is escaped above
+
+
+@register.simple_tag
+def changed_line(old: str, new: str) -> SafeString:
+    """The first line in which two texts differ."""
+    return item_title(changed_words(old, new))
 
 
 def _html(rows: Iterable[Row], lines: Callable[[Row], Iterator[str]]) -> str:

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from context.services.context import context_outcome
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
+from identity.services.proposals import proposal_approve
 from memory.services.censors import censor_check, censor_create
 from memory.services.facts import fact_supersede
 from memory.services.subjects.changes import subject_alias_add, subject_create, subject_edit
@@ -118,9 +119,27 @@ def test_changes_of_one_object_are_one_sentence_and_tell_old_and_new_values(ada,
     assert "kind: other → system" in page.content.decode()
     old, new = (make_fact(ada, f"The mail waits {number} seconds.", by) for number in (60, 90))
     fact_supersede(old=old, new=new, by=by)
-    rows = browser(bob).get("/audit/?about=memory").context["rows"]
-    told = [(each.verb, each.label, each.edit) for each in rows if each.action == "fact.supersede"]
-    assert told == [("replaced the fact", old.content, f"→ {new.content}")]
+    other = make_fact(ada, "Nobody reads the mail.", by)
+    fact_supersede(old=new, new=other, by=by)
+    page = browser(bob).get("/audit/?about=memory")
+    told = [(each.verb, each.label, each.edit) for each in page.context["rows"] if each.action == "fact.supersede"]
+    assert told == [
+        ("replaced the fact", new.content, f"→ {other.content}"),
+        ("replaced the fact", old.content, ""),
+    ]
+    assert "The mail waits <del>60</del><ins>90</ins> seconds." in page.content.decode()
+
+
+def test_changes_of_a_section_tell_the_words_that_differ(ada, actor, bob):
+    first = make_proposal(ada, actor, "values", content="Truth before speed.\nRest.")
+    proposal_approve(proposal=first, base_version=0, by=Principal.of_user(bob))
+    make_proposal(ada, actor, "values", content="Truth before comfort.\nRest.")
+    page = browser(bob).get("/audit/?about=identity")
+    told = [row.change for row in page.context["rows"] if row.action == "proposal.create"]
+    assert "Truth before <del>speed</del><ins>comfort</ins>." in told[0]
+    assert "<ins>Truth before speed.</ins>" in told[1]
+    assert "and 1 more line" in told[1]
+    assert told[0] in page.content.decode()
 
 
 def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
@@ -130,6 +149,8 @@ def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
     page = browser(bob).get("/audit/?about=prompts")
     told = {row.action: (row.verb, row.label, row.edit) for row in page.context["rows"]}
     assert told["censor.trigger"] == ("triggered the censor", "Secrets stay here.", "warned")
+    added = [row.label for row in browser(bob).get("/audit/").context["rows"] if row.action == "censor.create"]
+    assert added == ["Secrets stay here."]
     assert told["context.outcome"][0] == "reported failure with the prompt"
     assert page.content.decode().count('class="down"') == 1
 

@@ -267,9 +267,9 @@ class TestHistory:
         response = browser(alice).get(reverse("section_history", args=VALUES))
         assert "approved by bob" in page(response)
         assert [row["trend"] for row in response.context["rows"]] == [-4, 4, None]
-        lines = [("+", "Mine.", 0), ("+", "Bob's own, and longer.", 0), None]
-        assert [row["example"] for row in response.context["rows"]] == lines
-        assert '<div class="changed-line" title="Mine.">+ Mine.</div>' in page(response)
+        lines = ["Edits “Mine.”", "Edits “Bob's own, and longer.”", "None"]
+        assert [str(row["example"]) for row in response.context["rows"]] == lines
+        assert "<ins>Mine.</ins>" in page(response)
         assert response.context["rows"][0]["version"].restores.version == 1
 
 

@@ -33,10 +33,10 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
-from nousweb.console.inbox.item_titles import change_lines, change_title
+from nousweb.console.inbox.item_titles import change_lines, change_title, changed_words
 from nousweb.console.templatetags.console import day
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.textdiff import TextDiff, diff_texts, first_change
+from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import visible_plain
 
 NOW, AS_IT_IS = "now", "As it is now"
@@ -77,8 +77,9 @@ def _label(
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     if isinstance(one, IdentityVersion) and one.reason:
         return f"{name}: {visible_plain(Truncator(one.reason).chars(characters))}"
-    sign, words, _ = first_change(current.get(one.section, ""), one.content) if current is not None else ("", "", 0)
-    return f"{name}: {sign} {visible_plain(Truncator(words).chars(characters))}" if words else name
+    change = changed_words(current.get(one.section, ""), one.content) if current is not None else None
+    sign = "−" if change and change.verb == "Removes" else "+"
+    return f"{name}: {sign} {visible_plain(Truncator(change.words).chars(characters))}" if change else name
 
 
 def _differences(

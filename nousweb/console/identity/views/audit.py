@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, QuerySet, TextField
+from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, render
@@ -51,7 +51,9 @@ from nousweb.console.common import (
     page,
     query_without,
 )
+from nousweb.console.inbox.item_titles import changed_words
 from nousweb.console.templatetags.console import day, when
+from nousweb.console.templatetags.differences import item_title
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage, keyset_page
 from nousweb.lib.permission_holder import for_visible_agents
@@ -85,8 +87,9 @@ CAUSES = {"memory_review.resolve": -1, "memory_review.ask": 1, "subject.create":
 CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "extended", "opened", "updated"})
 """Kinds of changes (the words after their dot) that "changed" says of an object."""
 PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
-EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
-"""Characters of the states of an edit, and of its values, up to which the list tells them."""
+EDIT_CHARACTERS, VALUE_CHARACTERS, TEXT_CHARACTERS = 600, 60, 20_000
+"""Characters of the states of an edit, of its values, and of the states of an edited text, up to which the list tells
+them."""
 OUTCOME, TOUR = "context.outcome", "demo_tour.begin"
 KINDS = {"changeproposal": "the change of", "identityversion": "the section"}
 """What an object is, by its type, where the phrases of actions do not say it."""
@@ -227,17 +230,20 @@ def _one_verb(told: Mapping[str, str]) -> str:
 
 
 def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
-    """Give each record of a small edit its `edit`, the old and the new values in words, of a check the censors that
-    it triggered. One query, and one of censors."""
+    """Give each record of a small edit its `edit`, the old and the new values in words, of an edited text its `change`,
+    the words that differ, and of a check the censors that it triggered. One query, and one of censors."""
     size = Coalesce(Length(Cast("before", TextField())), 0) + Length(Cast("after", TextField()))
-    small = AuditEvent.objects.filter(pk__in=[row.pk for row in rows if row.shows_states(by)]).alias(size=size)
-    edits = small.filter(size__lt=EDIT_CHARACTERS).values_list("pk", "before", "after")
+    shown = AuditEvent.objects.filter(pk__in=[row.pk for row in rows if row.shows_states(by)]).alias(size=size)
+    is_told = Q(size__lt=EDIT_CHARACTERS) | Q(after__has_key="content", size__lt=TEXT_CHARACTERS)
+    edits = shown.filter(is_told).values_list("pk", "before", "after")
     states = {pk: (before, after) for pk, before, after in edits}
     checks: dict[int, dict[str, Any]] = {
         row.pk: states[row.pk][1] or {} for row in rows if row.action == TRIGGERED and row.pk in states
     }
     for row in rows:
-        row.edit = _edit(*states.get(row.pk, ("", "")), row.phrase.split(), row.label)
+        before, after = states.get(row.pk, (None, None))
+        row.title, row.change = _changed_words(row, before, after)
+        row.edit = "" if row.title or row.change else _edit(before, after, row.phrase.split(), row.label)
         row.failed = row.action == OUTCOME and row.edit.endswith(ContextRun.Outcome.FAILURE)
         if row.action == OUTCOME and row.edit:
             was, _, now = row.edit.rpartition(" → ")
@@ -245,13 +251,25 @@ def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
     if checks and by.may(VIEW_CENSOR):
         ids = {pk for after in checks.values() for pk in after.get("censors", [])}
         found = for_visible_agents(Censor.objects.filter(pk__in=ids, persona__in=personas_of(by)), by)
-        names = {str(censor.pk): Truncator(censor.reason or str(censor)).chars(VALUE_CHARACTERS) for censor in found}
+        names = {str(censor.pk): Truncator(str(censor)).chars(VALUE_CHARACTERS) for censor in found}
         for row in rows:
             check = checks.get(row.pk, {})
             if shown := [names[pk] for pk in check.get("censors", []) if pk in names]:
                 row.phrase, row.label = f"triggered the censor{'s' * (len(shown) > 1)}", ", ".join(shown)
                 row.edit = VERDICTS.get(check["verdict"], check["verdict"])
                 row.failed = check["verdict"] == "block"
+
+
+def _changed_words(row: Any, before: Any, after: Any) -> tuple[str, str]:
+    """The first words that an edited text lost and got, marked: of a fact as the `title` of its record, of others as a
+    line below it; the first line of a new section of the identity."""
+    old, new = (state.get("content") if isinstance(state, dict) else None for state in (before, after))
+    is_told = old or row.object_type in KINDS
+    title = changed_words(old or "", new) if is_told and isinstance(new, str) else None
+    if title and row.object_type == "fact":
+        # Of one in other words the old ones are the title, and the new ones follow.
+        return item_title(title) if len(title.spans) > 1 else "", ""
+    return "", item_title(title)
 
 
 def _edit(before: Any, after: Any, told: Sequence[str] = (), label: str = "") -> str:
@@ -294,11 +312,15 @@ def audit_event(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """One record with its states before and after: a page, or the part of one that a row unfolds."""
     event = get_object_or_404(AuditEvent.objects.visible_to(by), pk=pk)
     states = _states(event) if event.shows_states(by) else {"withheld": True}
-    shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **states}
-    shown["source"] = event.author_name if author_words(event) != event.author_name else ""
-    if request.htmx:  # type: ignore[attr-defined]
-        return render(request, "identity/_audit_states.html", shown)
-    return render(request, "identity/audit_event.html", shown)
+    _label([event], by)
+    shown = {
+        "event": event,
+        "url": object_url(event.object_type, event.object_id, by),
+        "source": event.author_name if author_words(event) != event.author_name else "",
+        **states,
+    }
+    template = "identity/_audit_states.html" if request.htmx else "identity/audit_event.html"  # type: ignore[attr-defined]
+    return render(request, template, shown)
 
 
 def _chosen(query: QueryDict, rows: Sequence[AuditEvent]) -> list[dict[str, str]]:

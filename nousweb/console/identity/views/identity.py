@@ -73,10 +73,11 @@ from nousweb.console.identity.forms import (
     ReasonForm,
     RollbackForm,
 )
+from nousweb.console.inbox.item_titles import changed_words
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, existing
 from nousweb.lib.lookalikes import warnings_of
-from nousweb.lib.textdiff import diff_texts, first_change
+from nousweb.lib.textdiff import diff_texts
 
 AGENTS = ListPage(
     title="Agents",
@@ -220,7 +221,7 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     page = page_of(request, section_history(agent, named).filter(created_at__lte=moment))
     texts = IdentityVersion.objects.filter(agent=agent, section=named, created_at__lte=moment).order_by("-version")
     read = list(reversed(texts[:VERSIONS_READ])) if page.number == 1 else []
-    changed = {new.version: first_change(old.content, new.content) for old, new in pairwise(read)}
+    changed = {new.version: changed_words(old.content, new.content) for old, new in pairwise(read)}
     rows = [{"version": one, "example": changed.get(one.version), **version_size(one)} for one in page]
     if rows and page.number == 1:
         # In the past, another version was the current one.

@@ -48,11 +48,6 @@ VERDICTS = {
 MAX_ADDRESS_CHARACTERS = 2_000
 
 
-def _pattern(censor: Censor) -> str:
-    """What it matches, below its reason."""
-    return censor.pattern if censor.reason else ""
-
-
 agent_censors = memory_list(
     MemoryList(
         title="Censors",
@@ -71,7 +66,7 @@ agent_censors = memory_list(
         row=Title(
             lambda censor: censor.reason or Truncator(censor.pattern).chars(160),
             lambda censor: [("neutral", "by meaning")] if censor.match == Censor.Match.SEMANTIC else [],
-            detail=_pattern,
+            detail=lambda censor: censor.pattern if censor.reason else "",
             has_code=lambda censor: censor.match == Censor.Match.REGEX,
             is_code=lambda censor: not censor.reason and censor.match == Censor.Match.REGEX,
         ),
