@@ -9,7 +9,8 @@ from identity.models import AuditEvent
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.services.erasure import subject_erase
-from memory.services.facts import fact_learn
+from memory.services.facts import fact_invalidate, fact_learn
+from memory.services.reviews.open_review import review_open
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from memory.services.subjects.changes import (
@@ -175,6 +176,38 @@ def test_repeated_sentence_is_answered_and_undone(ada, actor, person, answer, fa
     review_undo(review=review, by=person)
     assert Fact.objects.active().count() == 1
     assert Subject.objects.standing().count() == 2
+
+
+@pytest.mark.parametrize("answer", ["same", "both", "merge", "reverse"])
+def test_undone_resolution_leaves_each_fact_as_it_was(ada, actor, person, answer):
+    """Also one that it verified, confirmed or replaced, since its text or a value of its attribute was known before."""
+
+    def learn(content, subject="Alice", **more):
+        return fact_learn(agent=ada, content=content, subject=subject, by=actor, **more)
+
+    def states():
+        names = ("active", "endorsed", "confirmation_count", "last_confirmed_at", "superseded_by", "valid_until")
+        return {row["pk"]: row for row in Fact.objects.filter(pk__in=known).values("pk", *names)}
+
+    first, common = learn("Pays with cards.").fact, {"agent": ada, "persona": "actor", "by": actor}
+    if answer in ("same", "both"):
+        slot = {"subject": "Bob", "attribute": "tax class"}
+        learn("Pays in class three.", value="three", **slot)
+        told = learn("Pays with cards.", value="four", **slot) if answer == "both" else learn("Pays with cards.", "Bob")
+        review, text = MemoryReview.objects.get(pk=told.review), ""
+    elif answer == "merge":
+        new, text = learn("Owns a red bicycle.").fact, learn("Sells stamps on the market.").fact.content
+        review = review_open(**common, kind="contradiction", about="pair", old=first, new=new)
+    else:
+        wrong, text = fact_invalidate(fact=first, by=person), learn("Sells stamps on the market.").fact.content
+        review = review_open(**common, kind="relearned", about="again", facts=[wrong.pk], proposal=text)
+    known = list(Fact.objects.values_list("pk", flat=True))
+    before = states()
+    review_resolve(review=review, resolution=answer, by=person, content=text)
+    assert states() != before
+    review_undo(review=review, by=person)
+    assert states() == before
+    assert not Fact.objects.active().exclude(pk__in=known).exists()
 
 
 def test_search_finds_other_names(ada, actor, person, two, api, actor_token):

@@ -17,6 +17,7 @@ from memory.models import (
     Censor,
     Event,
     Fact,
+    FactChange,
     LongTermEntry,
     MemoryReview,
     Relation,
@@ -28,7 +29,7 @@ from memory.models import (
 )
 from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
-from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
+from memory.services.facts import LearnResult, Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.changes import endorsement_change, facts_lock
 from memory.services.facts.repeated_facts import resolution_apply, unstored_fact_fields
 from memory.services.memory_write import learning_lock
@@ -323,10 +324,10 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
         raise Invalid("Facts of different projects, tasks or users cannot be merged into one text.", field="resolution")
     # A text that one of the sources has already needs no third fact.
     into = next((each for each in sources if each.content == content), None)
-    made = into is None
+    undo: dict[str, Any] = {"merged": [], "endorsed": {}}
     if into is None:
         begun = [each.valid_from for each in sources]
-        into = fact_learn(
+        learned = fact_learn(
             agent=review.agent,
             persona=review.persona,
             content=content,
@@ -343,9 +344,8 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
             by=by,
             exclude=[each.pk for each in sources],
             precheck=Precheck(),
-        ).fact
-        made = into.confirmation_count == 0
-    undo: dict[str, Any] = {"merged": [], "made": str(into.pk) if made else "", "endorsed": {}}
+        )
+        into, undo = learned.fact, undo | _learning_undo(learned)
     for each in sources:
         if each.pk == into.pk:
             continue
@@ -405,7 +405,7 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
             repeats=True,
             **unstored_fact_fields(review),
         )
-        return {"made": str(learned.fact.pk) if learned.action not in ("confirmed", "decided") else ""}
+        return _learning_undo(learned)
     known = existing(
         Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first(),
         "There is no such fact.",
@@ -413,10 +413,8 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
     undo = _subjects_merge(review, by, comment) if len(review.subjects) > 1 else {}
     if not known.active:
         return undo
-    before = known.last_confirmed_at
     known = fact_confirm(fact=known, by=by, reason="Learned again under another name.", evidence=_evidence(review))
-    heard = {"fact": str(known.pk), "at": plain(known.last_confirmed_at), "before": plain(before)}
-    return undo | {"confirmed": heard}
+    return undo | _confirmation_undo(known)
 
 
 def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
@@ -453,7 +451,22 @@ def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) ->
         by=by,
         precheck=Precheck(),
     )
-    return {"made": str(learned.fact.pk) if learned.action != "confirmed" else ""}
+    return _learning_undo(learned)
+
+
+def _learning_undo(learned: LearnResult) -> dict[str, Any]:
+    """The data for undoing what a resolution taught: a new fact and those that it replaced, or a confirmation."""
+    if learned.action == "confirmed":
+        return _confirmation_undo(learned.fact)
+    made = str(learned.fact.pk) if learned.action != "decided" else ""
+    return {"made": made, "ended": [str(fact.pk) for fact in learned.superseded]}
+
+
+def _confirmation_undo(fact: Fact) -> dict[str, Any]:
+    """The data for undoing the confirmation that a fact has just had, by which a person may have verified it."""
+    before = fact.changes.filter(action=FactChange.Action.CONFIRMED).latest("pk").before
+    heard = {"fact": str(fact.pk), "at": plain(fact.last_confirmed_at), "before": before["last_confirmed_at"]}
+    return {"confirmed": heard, "endorsed": {str(fact.pk): False} if "endorsed" in before else {}}
 
 
 def _both_active_check(old: Fact, new: Fact) -> None:

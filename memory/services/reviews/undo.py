@@ -73,7 +73,7 @@ def _settled(review: MemoryReview) -> MemoryReview:
 
 def effects_undo(review: MemoryReview, undo: dict[str, Any], by: Principal) -> None:
     """Undo by new changes what `undo` says that a resolution, or an automatic decision, changed."""
-    reason = "The resolution was undone."
+    reason, endorsed = "The resolution was undone.", _endorsed_before(review, undo)
     if undo.get("quarantined"):
         quarantine_undo(review, by)
     if key := undo.get("subjects"):
@@ -84,7 +84,6 @@ def effects_undo(review: MemoryReview, undo: dict[str, Any], by: Principal) -> N
             subject_change_undo(change=merged, by=by, reason=reason)
     if undo.get("attribute"):
         attribute_undecide(review, by)
-    endorsed = _endorsed_before(review, undo)
     retired = [
         *undo.get("merged", []),
         *undo.get("ended", []),
