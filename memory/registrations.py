@@ -9,8 +9,8 @@ from identity.models import AuditEvent
 
 job_handlers: dict[str, str] = {}
 """Handlers of jobs by name, besides those of memory itself (memory/lifecycle/handlers)."""
-job_sources: list[str] = []
-"""Functions that queue jobs for due work and return how many are new."""
+job_sources = ["memory.transfer.file_runs.runs_give_up"]
+"""Functions that each worker calls every few seconds: they queue jobs for due work, or end what has no job any more."""
 erasers = [
     "memory.services.erasure.steps.jobs_erase",
     "memory.services.erasure.steps.imports_erase",

@@ -28,7 +28,7 @@ from identity.principal import STARTED, Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.models import FileRun
+from memory.models import FileRun, Job
 from memory.policy import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure
 from memory.transfer.agent_export import agent_export
@@ -51,8 +51,6 @@ KEEP_UPLOADS = timedelta(days=7)
 """An uploaded file that nobody imports is deleted after so long."""
 KEEP_EXPORTS = timedelta(hours=24)
 """The file of an export can be downloaded for so long."""
-LEFT = timedelta(hours=2)
-"""An export that no worker has come to for so long is given up."""
 FOLDER = "files"
 
 Kind, Status = FileRun.Kind, FileRun.Status
@@ -179,15 +177,25 @@ def runs_expire() -> int:
     old |= Q(kind=Kind.IMPORT, changed_at__lt=now - KEEP_UPLOADS) & ~Q(status__in=FileRun.WORKING)
     for run in FileRun.objects.with_file().filter(old).select_for_update(of=("self",)):
         _move(run, Status.DISCARDED)
-    left = FileRun.objects.filter(kind=Kind.EXPORT, status=Status.RUNNING, changed_at__lt=now - LEFT)
-    for run in left.select_for_update(of=("self",)):
-        _move(run, Status.FAILED, "No worker wrote the file. Start another export.")
     names = {str(key) for key in FileRun.objects.with_file().values_list("pk", flat=True)}
     folder = Path(settings.DATA_DIR) / FOLDER
     orphaned = [path for path in folder.iterdir() if path.stem not in names] if folder.is_dir() else []
     for path in orphaned:
         path.unlink(missing_ok=True)
     return len(orphaned)
+
+
+def runs_give_up() -> int:
+    """End the runs whose job is given up, which would be told as running for ever; returns how many."""
+    waiting = Job.objects.exclude(status__in=(Job.Status.DEAD, Job.Status.DONE))
+    gone = [
+        run
+        for run in FileRun.objects.filter(status__in=FileRun.WORKING)
+        if not waiting.filter(key=job_key(run)).exists()
+    ]
+    for run in gone:
+        _finish(run, Status.FAILED, error="The worker gave up after several attempts. Its log says why.")
+    return len(gone)
 
 
 def runs_erase(erasure: Erasure) -> Mapping[str, int]:
@@ -261,8 +269,13 @@ def _move(run: FileRun, status: str, error: str = "") -> None:
 def job_continue(run: FileRun) -> None:
     """Queue the next job of a run."""
     run.slice += 1
-    name, persona = f"{run.kind}_run", run.persona or Persona.SUBCONSCIOUS
-    job_queue(name, agent=run.agent, persona=persona, subject=run, key=f"{name}:{run.pk}:{run.slice}")
+    persona = run.persona or Persona.SUBCONSCIOUS
+    job_queue(f"{run.kind}_run", agent=run.agent, persona=persona, subject=run, key=job_key(run))
+
+
+def job_key(run: FileRun) -> str:
+    """The key of the job that works on a run now."""
+    return f"{run.kind}_run:{run.pk}:{run.slice}"
 
 
 def _draft(kind: str, agent: Agent, persona: str, by: Principal, **given: Any) -> FileRun:

@@ -8,14 +8,10 @@ from memory.models import Job
 from memory.transfer.file_runs import run_work, slice_continue
 
 
-def _work(job: Job) -> bool:
-    return run_work(UUID(job.subject_id))
-
-
 def _continue(job: Job, more: bool) -> dict[str, Any]:
     if more:
         slice_continue(UUID(job.subject_id))
     return {"more": more}
 
 
-FILE_RUN = Handler(apply=_continue, prepare=_work)
+FILE_RUN = Handler(apply=_continue, prepare=lambda job: run_work(UUID(job.subject_id)))

@@ -13,7 +13,8 @@ from django.urls import reverse
 from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from memory.lifecycle.runner import job_run
+from memory.jobs import JOB_LEASE
+from memory.lifecycle.runner import due_work_queue, job_run
 from memory.models import Event, Fact, FileRun, ImportedMemory, Job
 from memory.services.erasure import agent_erase
 from memory.transfer import file_runs
@@ -205,6 +206,28 @@ def test_an_import_is_stopped_resumed_and_gone_on_with_after_a_kill(admin, monke
     run.refresh_from_db()
     assert (run.status, Event.objects.count(), ImportedMemory.objects.count()) == ("done", 20, 20)
     assert sum(run.outcomes.values()) + sum(run.known.values()) == 20
+
+
+def test_a_run_whose_workers_were_killed_is_told_as_failed_and_goes_on(admin):
+    upload(admin, lines(FACT))
+    run, jobs = latest(), Job.objects.filter(handler="import_run")
+    due_work_queue()
+    assert "Being checked" in text_of(admin, run)
+    dead = {"status": "running", "attempts": JOB_LEASE.max_attempts, "next_attempt_at": clock.now()}
+    for _ in range(2):
+        jobs.filter(key=file_runs.job_key(run)).update(**dead)
+        due_work_queue()
+        shown = text_of(admin, run)
+        assert "The worker gave up after several attempts." in shown
+        assert "Being checked" not in shown
+        change(admin, run, "start")
+        run.refresh_from_db()
+        assert run.status == "checking"
+    work()
+    change(admin, run, "start")
+    work()
+    run.refresh_from_db()
+    assert (run.status, run.error) == ("done", "")
 
 
 def test_a_discarded_or_forgotten_file_is_deleted(admin, ada, system):
