@@ -45,10 +45,12 @@ def backup_take(folder: Path, *, url: str, data_folder: Path) -> tuple[datetime,
             connection.read_only = True
             row = connection.execute("SELECT pg_export_snapshot(), clock_timestamp()").fetchone()
             assert row is not None  # noqa: S101
+            rows = _counts(connection)
+            if not any(rows.values()):
+                raise BackupProblem("The database is empty: does NOUS_DATA_DIR or DATABASE_URL name the right one?")
             _program_run(
                 url, "pg_dump", "--format=custom", "--no-owner", f"--snapshot={row[0]}", f"--file={part / DUMP}"
             )
-            rows = _counts(connection)
         about = {"format": FORMAT, "version": VERSION, "moment": row[1].astimezone(UTC).isoformat(), "rows": rows}
         (part / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
         for name in (SECRET, FORMER):

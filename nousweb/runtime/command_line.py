@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
-    from django.db import ProgrammingError
+    from django.db import OperationalError, ProgrammingError
 
     from nousweb.lib.env import BadSetting
     from nousweb.runtime import postgres
@@ -58,9 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         execute_from_command_line(arguments)
     except (postgres.PostgresProblem, BadSetting, ImproperlyConfigured) as problem:
         sys.exit(f"nous: {problem}")
-    except ProgrammingError as error:
+    except (OperationalError, ProgrammingError) as error:
+        state = getattr(error.__cause__, "sqlstate", "")
+        if state is None:
+            sys.exit(f"nous: The database cannot be reached: {str(error).splitlines()[0]}.")
         # A table is missing.
-        if getattr(error.__cause__, "sqlstate", "") != "42P01":
+        if state != "42P01":
             raise
         named = f"of the data folder {settings.DATA_DIR}" if embedded else "that DATABASE_URL names"
         sys.exit(f"nous: The database {named} has no tables yet. Run `serve` or `migrate` first, or name another one.")

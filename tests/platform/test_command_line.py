@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from nousweb import __version__
 from nousweb.lib.installation import load_secret
+from tests.database import DATABASE
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -55,12 +59,12 @@ for number, arguments in enumerate(json.loads(sys.argv[1])):
 """
 
 
-def program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def program(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """As somebody who has set nothing but the data folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NOUS_", "DATABASE_", "DJANGO_"))}
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=PROJECT, env=kept | {"NOUS_DATA_DIR": str(folder)},
+        cwd=PROJECT, env=kept | {"NOUS_DATA_DIR": str(folder)} | variables,
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
 
@@ -108,6 +112,28 @@ def test_command_on_a_data_folder_without_tables_says_what_to_do(tmp_path: Path)
     assert "Traceback" not in finished.stderr
     said = finished.stderr.splitlines()[-1]
     assert f"The database of the data folder {tmp_path}/data has no tables yet. Run `serve` or `migrate` first" in said
+
+
+@pytest.fixture
+def empty_database(pytestconfig: pytest.Config) -> Iterator[str]:
+    owner, name = pytestconfig.stash[DATABASE].owner_url, f"empty_{os.getpid()}"
+    with psycopg.connect(owner, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        yield urlsplit(owner)._replace(path=f"/{name}").geturl()
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_command_without_its_database_says_so_and_reports_no_success(tmp_path: Path, empty_database: str) -> None:
+    away = "postgres://nobody@127.0.0.1:1/nothing"
+    for arguments, url, said in (
+        (["verify"], away, "nous: The database cannot be reached: "),
+        (["createagent", "ada"], empty_database, "nous: The database that DATABASE_URL names has no tables yet."),
+        (["backup", str(tmp_path / "kept")], empty_database, "CommandError: The database is empty"),
+    ):
+        urls = {"DATABASE_URL": url, "DATABASE_OWNER_URL": url}
+        finished = program(tmp_path / "data", str(PROJECT / "manage.py"), *arguments, **urls)
+        assert (finished.returncode, finished.stderr.count("\n"), finished.stderr[: len(said)]) == (1, 1, said)
+    assert not (tmp_path / "kept").exists()
 
 
 def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:

@@ -9,5 +9,4 @@ class Command(BaseCommand):
     help = "Print the demo's logins, its agent's token and a call to try."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if info := demo_info():
-            self.stdout.write(info)
+        self.stdout.write(demo_info() or "This is no demo: `serve --demo` makes one of an empty database.")
