@@ -3,7 +3,7 @@ figures; the tokens that a fact costs; and outcomes of similar tasks, by the fin
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -165,17 +165,18 @@ DAYS_KEPT = 90
 """Scores of past days that are kept, for a chart."""
 LISTED = 2_000
 """Facts of a list that are kept of a large memory."""
-NAMED = 3
-"""Facts of a list that stand beside its number."""
+_TOLD = "concat_ws(' ', count(*){0}, array_to_string((array_agg(id ORDER BY id){0})[1:3], ' '))"
+"""The number of facts of a list, and the ids of a few of them, which are the same each time, as one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFindingCount:
-    """The number of facts in a list, and the points that it subtracts from the score."""
+    """The number of facts in a list, the ids of a few of them, and the points that it subtracts from the score."""
 
     finding: HealthFinding
     number: int
     total: int
+    named: tuple[str, ...] = ()
 
     @property
     def percent(self) -> float:
@@ -225,17 +226,6 @@ def facts_found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> t
         return _found(view, finding, now), None
     facts = view.facts.filter(pk__in=snapshot.value)
     return (facts if finding.key == "quarantined" else facts.current(now)), snapshot.at
-
-
-def facts_named(view: PersonaMemory, findings: Sequence[HealthFinding], now: datetime) -> Iterable[Any]:
-    """The latest facts of each of these lists, NAMED at most: the key of the list, id and text."""
-    lists = [
-        facts_found(view, finding, now)[0]
-        .order_by("-recorded_at", "-id")
-        .values_list(Value(finding.key), "pk", "content")[:NAMED]
-        for finding in findings
-    ]
-    return lists[0].union(*lists[1:], all=True) if lists else ()
 
 
 def health_refresh(view: PersonaMemory) -> None:
@@ -296,24 +286,33 @@ def score_keep(view: PersonaMemory) -> bool:
     return days.get(today) != told
 
 
-def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth:
+def _health(counted: dict[str, Any], at: datetime | None = None) -> MemoryHealth:
     total = counted["facts"]
-    counts = tuple(HealthFindingCount(one, counted.get(key, 0), total) for key, one in FINDINGS.items())
-    return MemoryHealth(total, counts, at)
+    named = counted.get("named", {})
+    return MemoryHealth(
+        total,
+        tuple(
+            HealthFindingCount(one, counted.get(key, 0), total, tuple(named.get(key, ())))
+            for key, one in FINDINGS.items()
+        ),
+        at,
+    )
 
 
-def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
-    """By finding how many facts it lists, and how many `facts` there are. One statement."""
+def _counted(view: PersonaMemory, now: datetime) -> dict[str, Any]:
+    """By finding how many facts it lists, how many `facts` there are, and by finding the ids of those that are `named`.
+    One statement."""
     listed = [finding for finding in FINDINGS.values() if finding.statement]
     each = [finding for finding in FINDINGS.values() if finding.condition]
     # Only constants of this product make the statement; values are bound.
     numbers = ", ".join(
-        [f"(SELECT count(*) FROM ({one.statement}) AS found)" for one in listed]  # noqa: S608
-        + [f"count(*) FILTER (WHERE {one.condition})" for one in each]
+        [f"(SELECT {_TOLD.format('')} FROM ({one.statement}) AS found)" for one in listed]  # noqa: S608
+        + [_TOLD.format(f" FILTER (WHERE {one.condition})") for one in each]
     )
     total, *found = sql_row(f"WITH {_with(PARTS)} SELECT count(*), {numbers} FROM {EACH}", _values(view, now))  # noqa: S608
-    counts = {one.key: number for one, number in zip((*listed, *each), found, strict=True)}
-    return counts | {"facts": total + counts["quarantined"]}
+    told = {one.key: words.split() for one, words in zip((*listed, *each), found, strict=True)}
+    counts = {key: int(number) for key, (number, *_) in told.items()}
+    return {**counts, "facts": total + counts["quarantined"], "named": {key: ids for key, (_, *ids) in told.items()}}
 
 
 def _found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> QuerySet[Fact]:

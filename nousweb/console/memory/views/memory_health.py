@@ -19,13 +19,11 @@ from django.utils.text import Truncator, get_text_list
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import (
     LISTED,
-    NAMED,
     SORTS,
     USES_READ,
     DayHealth,
     HealthFindingCount,
     facts_found,
-    facts_named,
     health_by_day,
     ledger,
     ledger_rows,
@@ -92,7 +90,8 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     sound = [one for one in health.counts if not one.number]
     # Ends are rounded up, as the score is rounded down, so that the bar's numbers add up to 100.
     ends = [0.0, *(ceil(round(10 * end, 6)) / 10 for end in accumulate(one.points for one in counted))]
-    named = facts_named(scope.memory, [one.finding for one in counted], clock.now())
+    named = scope.memory.facts.filter(pk__in=[key for one in counted for key in one.named])
+    texts = {str(key): text for key, text in named.values_list("pk", "content")}
     days = health_by_day(scope.memory)
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
@@ -103,11 +102,11 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             # Since when it lists facts in words, "" where that is not known.
             "since": _since(days, one.finding.key),
             "facts": [
-                (Truncator(text).chars(100), memory_url(scope.agent.slug, ItemType.FACT, pk))
-                for key, pk, text in named
-                if key == one.finding.key
+                (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key))
+                for key in one.named
+                if key in texts
             ],
-            "more": max(one.number - NAMED, 0),
+            "more": one.number - len(one.named),
         }
         for one, (begin, end) in zip(counted, pairwise(ends), strict=True)
     ]
