@@ -259,6 +259,15 @@ for (const end of ["pointerup", "pointercancel"]) {
   });
 }
 
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-unfold]");
+  if (!button) return;
+  const parts = $$("details", button.closest("[data-copy]"));
+  const folded = parts.some((part) => !part.open);
+  for (const part of parts) part.open = folded;
+  button.textContent = folded ? "Fold all" : "Unfold all";
+});
+
 // Copy buttons exist only where the clipboard does.
 function addCopyButtons(root) {
   if (!navigator.clipboard) return;

@@ -78,9 +78,16 @@ class SettingsField(forms.JSONField):
 
 
 class OrderForm(forms.Form):
-    """The order of the memories that were considered."""
+    """Which of the memories that were considered are listed, and their order."""
 
+    verdict = forms.ChoiceField(required=False, label="Show", choices=[("", "As usual"), *VERDICT_FILTERS.items()])
     sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
+    q = forms.CharField(
+        required=False,
+        label="With the words",
+        max_length=200,
+        widget=forms.TextInput({"type": "search", "placeholder": "With the words"}),
+    )
 
 
 class InspectorForm(OrderForm):
@@ -145,11 +152,7 @@ class InspectorForm(OrderForm):
         choices=Persona.choices,
         widget=forms.Select(attrs={"title": "The actor answers people; the subconscious keeps memories of its own"}),
     )
-    verdict = forms.ChoiceField(
-        required=False,
-        label="Show",
-        choices=[("", "As usual"), *VERDICT_FILTERS.items()],
-    )
+    q = None  # type: ignore[assignment]
 
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -21,7 +21,6 @@ from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.assembly.budget_selection import USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import REQUEST, ContextRecord
-from context.engine.section_budgets import MEMORY_SECTIONS
 from context.models import ASSEMBLE, ContextRun
 from context.selectors import PromptPrefix
 from context.services.agent_settings import CHANGE
@@ -47,9 +46,9 @@ from nousweb.console.context.labels import (
 Kind, Status = MemoryReview.Kind, MemoryReview.Status
 
 
-def tab_of(fields: Mapping[str, Any]) -> str:
-    """The part of a result that the address names, or that what else it says belongs to."""
-    usual = "left" if any(fields.get(name) for name in OF_LEFT_OUT) else "memories"
+def tab_of(fields: Mapping[str, Any], first: str = "memories") -> str:
+    """The part of a result that the address names, or that what else it says belongs to, else the first."""
+    usual = "left" if any(fields.get(name) for name in OF_LEFT_OUT) else first
     asked = str(fields.get("tab", ""))
     return asked if asked in TABS else usual
 
@@ -150,9 +149,6 @@ SECTION_HINTS = {
     "short_term": "Summaries of the latest sessions like this one",
 }
 """What a section contains whose name does not say it."""
-NAMED = 6
-"""Sections of a prompt that have a place of their own in its bar, beside those of which something was left out."""
-ALWAYS_NAMED = {"identity", *(section.key for section in MEMORY_SECTIONS.values())}
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -200,24 +196,6 @@ class PromptView:
         return round(100 * self.record.tokens / self.record.budget_tokens) if self.record.budget_tokens else 0
 
     @cached_property
-    def segments(self) -> list[Any]:
-        """The bar of all sections, of the whole prompt."""
-        values = [(row["label"], row["tokens"], row["css_class"]) for row in self.parts]
-        return stacked_bar(values, width=100, height=12)
-
-    @cached_property
-    def parts(self) -> list[dict[str, Any]]:
-        """The sections as the bar shows them: those that were searched, whose colours the memories have, the identity,
-        those of which something was left out, and the largest; all others are one, with the headings."""
-        *sections, rest = self.told
-        by_size = sorted(sections, key=lambda row: (row["key"] not in ALWAYS_NAMED, -row["tokens"]))
-        other = [*(row for row in by_size[NAMED:] if not row["left_out"]), rest]
-        named = ", ".join(f"{row['label']} {row['tokens']:,}" for row in other)
-        tokens = sum(row["tokens"] for row in other)
-        shown = [row for row in sections if row not in other]
-        return [*shown, {**rest, "label": "Other", "hint": named, "named": named, "tokens": tokens}]
-
-    @cached_property
     def told(self) -> list[dict[str, Any]]:
         """The sections with tokens that add up to those of the prompt, as its memories are listed: a section of
         memories has those of its memories, and last are the headings and line breaks of all."""
@@ -230,8 +208,9 @@ class PromptView:
 
     @cached_property
     def sections(self) -> list[Any]:
-        """The bar with a place for each section, where each stands below it with its colour."""
-        return stacked_bar([(row["label"], row["tokens"], row["css_class"]) for row in self.told], width=100, height=12)
+        """The bar with a place for each section, as long as the budget."""
+        values = [(row["label"], row["tokens"], row["css_class"]) for row in self.told]
+        return stacked_bar(values, width=100, height=12, capacity=self.record.budget_tokens)
 
     @property
     def budget_words(self) -> str:
@@ -260,6 +239,7 @@ class PromptView:
         """The sections with their places in the bar, and their items as they stand in the prompt. `place` says which
         project, task and user an item belongs to, `contested` where people decide about it."""
         cuts = {cut["key"]: cut for cut in self.record.truncated}
+        found = {(one["type"], one["id"]): one for one in self.record.candidates}
         return [
             {
                 **section,
@@ -273,6 +253,7 @@ class PromptView:
                         "type": item["type"],
                         "id": item["id"],
                         "tokens": item.get("tokens", 0),
+                        "relevance": _reached(found.get((item["type"], item["id"])), self.time),
                         "place": "".join(
                             f", {name} {item[name]}" for name in ("project", "task", "user") if item.get(name)
                         ),
@@ -470,9 +451,9 @@ class PromptView:
                 "count": counts[one["verdict"]],
                 "help": helps.get(one["verdict"], ("", "")),
                 "title": _SUMMARY_LABEL.sub("Session: ", one["text"], count=1).strip().partition("\n")[0],
-                "by_time": (by_time := _by_time(one, time)),
-                "day": by_time,
-                "reached": f"“{time['text']}”" if by_time else f"{one.get('relevance') or 0:.2f}",
+                "by_time": _by_time(one, time),
+                "day": _by_time(one, time),
+                "reached": _reached({"relevance": 0, **one}, time),
                 "least": f"of {one['threshold']:.2f}" if one["verdict"] == "below_threshold" else "",
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
@@ -487,6 +468,11 @@ class PromptView:
             }
             for one in found
         ]
+
+    def verdict_choices(self, left_out: str = LEFT_OUT) -> list[tuple[str, str]]:
+        """What the list of candidates may show, with the number of each; `left_out`: the value of the first."""
+        counted = [(one["code"], f"{one['word'].capitalize()} ({one['count']:,})") for one in self.verdicts]
+        return [(left_out, f"Left out ({self.left_out:,})"), (ALL, "All"), *counted]
 
     @cached_property
     def verdicts(self) -> list[dict[str, Any]]:
@@ -542,6 +528,13 @@ def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict
         parts, why = f"“{time.get('text')}”", "The question asks about this day: what happened then comes first."
     shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
     return {**shown, "by_time": by_time, "when": str(candidate.get("happened_at") or "")[:10]}
+
+
+def _reached(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:
+    """The relevance of a candidate to the question, or the time that it is of instead; "" if always there."""
+    if candidate and _by_time(candidate, time):
+        return f"“{time['text']}”"
+    return f"{candidate['relevance']:.2f}" if candidate and candidate.get("relevance") is not None else ""
 
 
 def _nearness(candidate: Mapping[str, Any]) -> float:

@@ -47,9 +47,14 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie)
         assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
         assert "replica lagged" in page
         left = page.partition('aria-label="Left out"')[2]
-        assert ("1 not relevant enough" in left and "Bananas" in left and "below the threshold of" in left) == (
-            tab != "prompt"
-        ), "what was left out, and why, stands beside what is in the prompt"
+        assert all(told in left for told in ("1 not relevant enough", "Bananas", "below the threshold of")), (
+            "what was left out, and why, stands beside what is in the prompt"
+        )
+    page = text(browser(alice).get(URL, {"input": EXPORT}))
+    parts = re.findall(r'<details data-section="seg-\w+" ?(\w*) ?>.*?<span class="truncate"[^>]*>([^<]+)<', page)
+    assert [name for is_open, name in parts if is_open] == ["Relevant Facts"], "what every prompt has is folded"
+    assert parts[0] == ("", "Identity")
+    assert re.search(r'data-relevance="\d\.\d\d" data-tokens=" +\d+"', page), "at the right edge of the memory"
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert "What would include it:" in page
     assert "Their relevance is below their threshold; if you pin one on its page, it counts no more." in page
@@ -65,6 +70,8 @@ def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, ac
     make_events(ada, actor, "The ferry ran late.", loop_id="one", ts=clock.now() - timedelta(days=1))
     embed_pending_rows()
     page = browser(alice).get(URL, {"input": "What happened yesterday?"})
+    assert 'data-relevance="“yesterday”"' in text(page)
+    page = browser(alice).get(URL, {"input": "What happened yesterday?", "tab": "memories"})
     shown = page.context["shown"]
     assert [one["parts"] for one in shown.memories if one["by_time"]] == ["“yesterday”"]
     once = r'by-time" title="[^"]*">\s*<span class="relevance-parts">“yesterday”'
@@ -80,8 +87,10 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     page = browser(alice).get(URL, {"input": EXPORT})
     shown = page.context["shown"]
     assert sum(one["tokens"] for one in (*shown.memories, *shown.other_parts)) == shown.record.tokens
-    assert sum(one["tokens"] for one in shown.parts) == shown.record.tokens, "the legend does too"
-    assert {one["label"]: one["tokens"] for one in shown.parts}["User Profile"] == shown.memories[1]["tokens"]
+    assert sum(one["tokens"] for one in shown.told) == shown.record.tokens, "the bar does too"
+    assert {one["label"]: one["tokens"] for one in shown.told}["User Profile"] == shown.memories[1]["tokens"]
+    assert round(sum(one.width for one in shown.sections)) == shown.share, "of the budget"
+    page = browser(alice).get(URL, {"input": EXPORT, "tab": "memories"})
     found, always = shown.memories
     assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
     assert (found["note"], found["always"], always["about"], always["relevance"]) == ("", False, "Traders", None)
@@ -110,7 +119,7 @@ def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, sy
     def ordered(page, number):
         return [[one[number] or 0 for one in group["memories"]] for group in page.context["table"]["turn"]["groups"]]
 
-    usual = browser(alice).get(URL, {"input": EXPORT})
+    usual = browser(alice).get(URL, {"input": EXPORT, "tab": "memories"})
     found, always = ordered(usual, "relevance")
     assert (found, always) == (sorted(found, reverse=True), [0])
     assert "1 always included" in text(usual)
@@ -195,7 +204,7 @@ def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger
     assert [one["verdict"] for one in only] == ["below_threshold"]
     for one, given in (("below_threshold", "below_threshold"), ("left_out", ""), ("all", "all")):
         page = text(client.get(URL, {"input": EXPORT, "verdict": given, "tab": "left"}))
-        assert f'name="verdict" value="{one}" class="view" aria-current="true"' in page
+        assert not given or re.search(rf'value="{one}"\s+selected', page)
     for sort in ("score", "relevance", "cosine", "lexical", "tokens", "recent"):
         found = client.get(URL, {"input": EXPORT, "sort": sort}).context["candidates"]
         values = [one["happened_at" if sort == "recent" else sort] or 0 for one in found]

@@ -445,6 +445,11 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     what_became(memories, run, by)
     order = request.GET.get("order", "")
     candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
+    # A search without one finds all.
+    left_out = LEFT_OUT if words else ""
+    chosen = left_out if verdict == LEFT_OUT else verdict
+    order_form = OrderForm({"sort": sort, "verdict": chosen, "q": words})
+    order_form.fields["verdict"].choices = shown.verdict_choices(left_out)  # type: ignore[attr-defined]
     used = [use for use in uses if use.referenced]
     check, absent = answer_check(run, texts.values(), [texts.get((use.item_type, use.item_id), "") for use in used])
     numbers = {use.pk: number for number, use in enumerate(uses, 1) if marks.get(use.pk)}
@@ -472,10 +477,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "tabs": shown.tabs(len(memories)),
                 "order": order,
                 "sort": sort,
-                "sort_field": OrderForm({"sort": sort})["sort"],
+                "order_form": order_form,
                 "verdict": verdict,
                 "words": words,
-                "verdict_query": urlencode({"sort": sort} | ({"q": words} if words else {})),
                 "query": query_without(request, "sort"),
                 "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
                 "run": run.pk,

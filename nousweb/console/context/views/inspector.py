@@ -48,7 +48,7 @@ from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
-USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "memories"))
+USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "prompt"))
 """Default values, which addresses may omit."""
 RUNS_READ = 50
 QUESTIONS_SHOWN = 4
@@ -84,21 +84,21 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "table": {
             "live": True,
             "questions": questions,
-            "tab": tab_of(fields),
+            "tab": tab_of(fields, "prompt"),
             "order": fields.get("order", ""),
             "sort": fields.get("sort") or "verdict",
-            "sort_field": form["sort"],
             "verdict": fields.get("verdict") or LEFT_OUT,
+            "order_form": form,
             "query": query,
-            "verdict_query": "",
             "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
             "count_url": reverse("agent_context_tokens", args=[agent.slug]) if counts_exactly() else "",
         },
         "may_see_runs": by.may(VIEW_RUN),
     }
     if context["shown"]:
+        form.fields["verdict"].choices = context["shown"].verdict_choices()  # type: ignore[attr-defined]
         memories = context["shown"].memories
-        context["table"]["tabs"] = context["shown"].tabs(len(memories))
+        context["table"]["tabs"] = sorted(context["shown"].tabs(len(memories)), key=lambda tab: tab[0] != "prompt")
         context["table"]["turn"] = {"groups": memory_groups(memories, context["table"]["order"])}
         found = context["shown"].table(by, sort=context["table"]["sort"], verdict=context["table"]["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
