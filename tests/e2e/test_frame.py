@@ -67,17 +67,29 @@ def test_nothing_at_an_address_has_ways_on(log_in: LogIn, ada: Agent, bob: User)
     expect(page.locator(".rail")).to_be_visible()
 
 
-def test_views_of_a_page_are_a_menu_on_a_phone(log_in: LogIn, ada: Agent, bob: User) -> None:
-    page = log_in(bob, width=390, height=844)
+@pytest.mark.parametrize("width", [390, 1440])
+def test_filter_of_a_page_is_a_menu_and_its_views_stand_side_by_side(
+    log_in: LogIn, ada: Agent, bob: User, width: int
+) -> None:
+    page = log_in(bob, width=width, height=844)
     page.goto("/audit/")
     memory = page.locator(".views").get_by_role("link", name="Memory")
     expect(memory).to_be_hidden()
     page.locator(".views summary").click()
     memory.click()
     expect(page.locator(".views summary")).to_have_text("Memory")
-    page.set_viewport_size({"width": 1440, "height": 900})
-    expect(page.locator(".views summary")).to_be_hidden()
-    expect(memory).to_be_visible()
+    page.goto("/agents/ada/health/")
+    page.locator(".views").get_by_role("link", name="Tokens by memory").click()
+    expect(page.locator(".views [aria-current]")).to_have_text("Tokens by memory")
+    expect(page.locator(".views").get_by_role("link", name="Search index")).to_be_visible()
+
+
+@pytest.mark.parametrize("place", ["context/?input=Who is on call?", "facts/", "health/"])
+def test_page_has_one_row_of_tabs(log_in: LogIn, ada: Agent, bob: User, place: str) -> None:
+    page = log_in(bob)
+    page.goto(f"/agents/ada/{place}")
+    expect(page.locator(".views, .result-parts nav").first).to_be_visible()
+    expect(page.locator(".tabs:visible")).to_have_count(1)
 
 
 OVER = """async (summary) => {
@@ -128,6 +140,7 @@ def test_what_opens_over_the_page_keeps_within_the_window(
             over = summary.evaluate(OVER)
             if over:
                 opened += 1
+                assert over["height"] > 20, ("there is something in it", place, summary.inner_text())
                 assert over["left"] >= 0, (place, summary.inner_text())
                 assert over["right"] <= width, (place, summary.inner_text())
             page.keyboard.press("Escape")

@@ -318,7 +318,7 @@ def test_impact_of_a_selection_is_one_replay(
     expect(page.locator(".diff")).to_contain_text("Truth first.")
     page.goto(reverse("memory_review"))
     page.get_by_label("Select all on this page").check()
-    page.locator("[data-bulkbar] summary").click()
+    page.locator("[data-bulkbar] summary", has_text="Impact").click()
     page.get_by_role("button", name="Preview “New replaces old”").click()
     expect(page.locator(".blast")).to_contain_text("1 prompt of 2 in 7 days would change")
     assert MemoryReview.objects.get().status == "pending"

@@ -227,6 +227,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         **listed.context(request, listed.page(request, invitations if listed is INVITATIONS else shown)),
         "is_filtered": view == "without",
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
+        "narrows": True,
         "layouts": [
             {"label": VIEWS[key], "url": f"?view={key}" if key else "?", "active": view == key, "count": number or None}
             for key, number in numbers.items()

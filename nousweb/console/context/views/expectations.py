@@ -193,6 +193,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "rows": shown_rows,
         "last": (last := max(filter(None, map(result_of, found)), key=lambda one: one.checked_at, default=None)),
         "after": _change_before(last, agent, by) if last else None,
+        "narrows": True,
         "layouts": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
