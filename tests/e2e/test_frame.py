@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from identity.models import Agent
 from identity.principal import Principal
+from memory.services.facts import fact_learn
 from tests.factories import make_proposal, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -90,6 +91,18 @@ def test_page_has_one_row_of_tabs(log_in: LogIn, ada: Agent, bob: User, place: s
     page.goto(f"/agents/ada/{place}")
     expect(page.locator(".views, .result-parts nav").first).to_be_visible()
     expect(page.locator(".tabs:visible")).to_have_count(1)
+
+
+def test_title_of_a_row_looks_alike_on_every_list(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    fact_learn(agent=ada, content="The lamp is red.", subject="lamp", by=actor)
+    make_run(ada, actor)
+    make_proposal(ada, actor, "values")
+    page = log_in(bob)
+    for place in ("facts/", "subjects/", "context/runs/", "/agents/", "/inbox/"):
+        page.goto(place if place.startswith("/") else f"/agents/ada/{place}")
+        title = page.locator("main [data-keylist] [data-open]").first
+        look = title.evaluate("title => [getComputedStyle(title).fontWeight, getComputedStyle(title).fontSize]")
+        assert look == ["500", "14px"], place
 
 
 OVER = """async (summary) => {

@@ -111,9 +111,8 @@ ASCENDING = frozenset({"name", "oldest", "subject"})
 class Title:
     """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line.
 
-    `look` is the class of the link: a text has the colour of text, a name that of links. `initials`: those of its
-    words, or its first two letters, stand before it. `is_pinned`: a pin after it says that it is always in the prompt;
-    `has_code`: its second line is code.
+    `initials`: those of its words, or its first two letters, stand before it. `is_pinned`: a pin after it says that it
+    is always in the prompt; `has_code`: its second line is code.
     """
 
     words: Value
@@ -123,7 +122,6 @@ class Title:
     is_pinned: Callable[[Any], bool] = lambda row: False
     has_code: Callable[[Any], bool] = lambda row: False
     url: Value = lambda row: row.get_absolute_url()
-    look: str = "pre-line fact-link"
     sort: tuple[str, ...] = ()
     initials: bool = False
 
@@ -138,7 +136,7 @@ class Title:
         # A template looks long for what a row does not have.
         read["is_keyed"] = any(getattr(row, name, "") for name in ("project", "task", "whose"))
         read["tags"] = getattr(row, "tags", ())
-        return {**read, "look": self.look, "initials": initials * self.initials}
+        return {**read, "initials": initials * self.initials}
 
 
 def _read(row: Any, value: Value) -> Any:

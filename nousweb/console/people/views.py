@@ -170,7 +170,6 @@ LIST = ListPage(
         detail=lambda person: (
             f"by {person.created_by}, {day(person.created_at)}" if isinstance(person, Invitation) else person.email
         ),
-        look="strong fact-link",
         initials=True,
     ),
     columns=(

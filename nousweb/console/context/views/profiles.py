@@ -122,9 +122,7 @@ LIST = ListPage(
     empty="",
     numbered=True,
     is_exported=False,
-    row=Title(
-        "name", detail=lambda profile: profile.get_kind_display().partition(": ")[2] or profile.slug, look="strong"
-    ),
+    row=Title("name", detail=lambda profile: profile.get_kind_display().partition(": ")[2] or profile.slug),
     columns=(
         Column("Used by", look="context/_profile_users.html"),
         Column("Inherits from", "base", empty="the defaults"),

@@ -151,7 +151,7 @@ WEBHOOKS = ListPage(
     numbered=True,
     is_exported=False,
     template="identity/webhooks.html",
-    row=Title("url", look="strong"),
+    row=Title("url"),
     columns=(
         Column("Persona", Webhook.get_persona_display, is_usual=lambda webhook: webhook.persona == Persona.ACTOR),
         Column("Changes", lambda webhook: ", ".join(webhook.kinds), empty="all"),

@@ -37,7 +37,6 @@ agent_episodes = memory_list(
             str,
             lambda episode: [] if episode.ended_at else [("accent", "open")],
             detail="summary",
-            look="strong fact-link",
         ),
         columns=(
             Column("Outcome", look="components/outcome_badge.html"),

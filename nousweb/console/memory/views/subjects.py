@@ -159,7 +159,6 @@ agent_subjects = memory_list(
                 *[("neutral", "the user")] * subject.is_user,
                 *[("warn", "contradicted")] * subject.is_contradicted,
             ],
-            look="strong fact-link",
             sort=("name",),
         ),
         columns=(
