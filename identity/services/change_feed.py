@@ -19,15 +19,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connection, models
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
-from identity.models import Agent, AuditEvent, Change, ChangeProposal, IdentityVersion, Persona
+from identity.models import Agent, ApiToken, AuditEvent, Change, ChangeProposal, IdentityVersion, Persona
 from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION, POLL_SECONDS, RETRY_WAIT_SECONDS, blocks_touched
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib import DomainError, TooMany, clock
+from nousweb.lib import DomainError, NotAllowed, TooMany, clock
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.shutdown import stopping
 from nousweb.lib.transactions import sql_row, sql_rows
@@ -375,7 +376,8 @@ def changes_await(
 
     A reader publishes its own persona's stream, so that it finds everything committed before its request. The other
     persona's stream is published by its other readers, at the latest by the worker: no lock delays the actor. Raises
-    TooMany if there is no change and too many readers of this caller, or of this process, are waiting.
+    TooMany if there is no change and too many readers of this caller, or of this process, are waiting, and NotAllowed
+    for a reader whose token was revoked, or who was deactivated, during the wait.
     """
     streams = streams_of(by)
 
@@ -394,6 +396,13 @@ def changes_await(
             if stopping.wait(min(POLL_SECONDS, left)):
                 break
             page = read(page.positions, False)
+    holder = (
+        ApiToken.objects.filter(pk=by.id, revoked_at=None)
+        if by.token
+        else User.objects.filter(pk=by.id, is_active=True)
+    )
+    if page.changes and not holder.exists():
+        raise NotAllowed("The access of this reader was revoked while it waited.")
     return page
 
 

@@ -21,7 +21,7 @@ from identity.services.change_feed import (
     streams_publish,
 )
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
-from identity.services.tokens import token_create
+from identity.services.tokens import token_create, token_revoke
 from memory.services.censors import censor_check, censor_create
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
@@ -398,6 +398,24 @@ class TestWaiting:
         cursor = page(caller, after="now")["next"]
         thread = in_thread(lambda: (record(ada, "1"), time.sleep(0.6), record(ada, "2", kind="episode.closed")))
         assert ids(page(caller, after=cursor, wait=20, kinds="episode.*")) == ["2"]
+        thread.join()
+
+    @pytest.mark.parametrize("of", ["token", "person"])
+    def test_tells_nothing_to_who_lost_access_meanwhile(self, api, ada, actor_token, bob, charlie, of):
+        caller = api.as_token(actor_token) if of == "token" else api.as_person(bob)
+        cursor = page(caller, agent="ada", after="now")["next"]
+
+        def revoke():
+            time.sleep(0.6)
+            if of == "token":
+                token_revoke(token=ada.tokens.get(), by=Principal.of_user(charlie))
+            else:
+                type(bob).objects.filter(pk=bob.pk).update(is_active=False)
+            record(ada, "1")
+
+        thread = in_thread(revoke)
+        answer = caller.get("/changes", {"agent": "ada", "after": cursor, "wait": 20})
+        assert (answer.status_code, "items" in answer.json()) == (403, False)
         thread.join()
 
     def test_so_many_at_a_time(self, api, ada, bruno, actor_token, other_token):
