@@ -1,5 +1,7 @@
 """Forms of the pages of memory."""
 
+import hashlib
+import json
 from functools import partial
 from typing import Any
 
@@ -42,6 +44,25 @@ _EXPIRES_AT = forms.DateTimeField(
     label="Expires",
     help_text="UTC. It is left out everywhere from then on, and erased later. Empty: it does not expire.",
 )
+
+
+class StoredForm(forms.Form):
+    """A form of what is stored: it does not overwrite, unseen, what others stored since it was shown."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        stored = json.dumps(self.initial, sort_keys=True, default=str)
+        self.initial["shown"] = hashlib.sha256(stored.encode()).hexdigest()[:16]
+        self.fields["shown"] = forms.CharField(required=False, widget=forms.HiddenInput())
+
+    def clean(self) -> dict[str, Any]:
+        if self.cleaned_data.pop("shown", "") not in ("", self.initial["shown"]):
+            # Whoever saves again has read this.
+            self.data = {**dict(self.data.items()), "shown": self.initial["shown"]}
+            raise forms.ValidationError(
+                "It has changed since this page was opened. Look at it, or save again to replace it."
+            )
+        return self.cleaned_data
 
 
 class FactForm(forms.Form):
@@ -142,7 +163,7 @@ class TagsField(forms.CharField):
         return ", ".join(value) if isinstance(value, list) else value
 
 
-class FactEditForm(RemarkForm):
+class FactEditForm(StoredForm, RemarkForm):
     """Category and metadata of a fact."""
 
     category = forms.CharField(max_length=50, help_text="A lower-case word. Agents may use their own words.")
@@ -195,7 +216,7 @@ class CensorForm(forms.Form):
     )
 
 
-class CensorEditForm(CensorForm):
+class CensorEditForm(StoredForm, CensorForm):
     """The changeable fields of a censor; its kind of matching stays."""
 
     match = None  # type: ignore[assignment]
@@ -244,7 +265,7 @@ class LinesField(forms.CharField):
         return "\n".join(value) if isinstance(value, list) else value
 
 
-class EpisodeForm(forms.Form):
+class EpisodeForm(StoredForm):
     """The description of an episode."""
 
     title = forms.CharField(max_length=200, required=False)
@@ -275,7 +296,7 @@ class EpisodeCloseForm(forms.Form):
     )
 
 
-class ProcedureForm(forms.Form):
+class ProcedureForm(StoredForm):
     """A way of doing something, as it is written down."""
 
     name = forms.CharField(max_length=200)

@@ -1,5 +1,6 @@
 """The console's pages of episodes, decisions, procedures, censors, working memory, search and the index."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -130,6 +131,42 @@ def test_episode_is_closed_once(ada: Agent, bob: User, actor: Principal, episode
     again = browser(bob).post(page, given)
     assert again.status_code == 409
     assert "already closed" in again.content.decode()
+
+
+@pytest.mark.parametrize("kind", ["procedure", "censor", "episode", "fact"])
+def test_second_tab_overwrites_nothing_unseen(ada: Agent, bob: User, kind: str) -> None:
+    by = Principal.of_user(bob)
+    make: dict[str, Callable[[], Any]] = {
+        "procedure": lambda: procedure_create(agent=ada, name="Deploy", steps=["Tag."], by=by),
+        "censor": lambda: censor_create(agent=ada, pattern="mayor", severity="warn", by=by),
+        "episode": lambda: episode_open(agent=ada, title="A night", by=by),
+        "fact": lambda: fact_learn(agent=ada, content="The mole is long.", subject="mole", by=by).fact,
+    }
+    row, client = make[kind](), browser(bob)
+    address = url("agent_fact_change", row.pk, "edit") if kind == "fact" else url(f"agent_{kind}_edit", row.pk)
+    theirs, mine = {
+        "procedure": ({"steps": "Tag.\nPush."}, {"description": "Both."}),
+        "censor": ({"severity": "block"}, {"reason": "Not him."}),
+        "episode": ({"summary": "It rained."}, {"title": "A long night"}),
+        "fact": ({"category": "person"}, {"tags": "harbour"}),
+    }[kind]
+
+    def typed(form: Any, **changed: str) -> dict[str, Any]:
+        given = {field.html_name: field.field.widget.format_value(field.value()) for field in form}
+        return {name: value for name, value in given.items() if value not in (None, False)} | changed
+
+    first, second = (client.get(address).context["form"] for _ in range(2))
+    assert client.post(address, typed(first, **theirs)).status_code == 302
+    row.refresh_from_db()
+    before = {field.attname: getattr(row, field.attname) for field in row._meta.fields}
+    refused = client.post(address, typed(second, **mine))
+    assert refused.status_code == 422
+    assert "It has changed since this page was opened." in markup(refused)
+    row.refresh_from_db()
+    assert {field.attname: getattr(row, field.attname) for field in row._meta.fields} == before
+    assert client.post(address, typed(refused.context["form"])).status_code == 302
+    row.refresh_from_db()
+    assert {field.attname: getattr(row, field.attname) for field in row._meta.fields} != before
 
 
 def test_procedure_edit_keeps_its_counts(ada: Agent, alice: User, bob: User, actor: Principal) -> None:
