@@ -156,7 +156,7 @@ COLOURS: Mapping[str, str] = {
 """The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
-LEFT_OUT_SHOWN = 3
+LEFT_OUT_SHOWN = 5
 """Memories of each reason, the nearest to the prompt, that stand beside those in it."""
 _SUMMARY_LABEL = re.compile(r"^Input: (?:[^\W\d][\w .-]{0,40}: )?")
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (word, _) in VERDICTS.items()}}
