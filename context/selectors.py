@@ -1,6 +1,6 @@
 """Selectors of the log of contexts sent to agents."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any
@@ -61,9 +61,9 @@ UNANSWERED_READ = 300
 """The latest runs whose items are read where no answer was reported, which records the memories of a prompt."""
 
 
-def memory_uses(agent: Agent, item_type: str, item_id: str, by: Principal) -> QuerySet[MemoryUsage]:
-    """The observations of a memory in prompts with a reported answer that `by` may see."""
-    uses = MemoryUsage.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
+def memory_uses(agent: Agent, item_type: str, item_ids: Sequence[str], by: Principal) -> QuerySet[MemoryUsage]:
+    """The observations of memories in prompts with a reported answer that `by` may see."""
+    uses = MemoryUsage.objects.filter(agent=agent, item_type=item_type, item_id__in=item_ids)
     return uses if by.may(VIEW_SUBCONSCIOUS) else uses.filter(persona=Persona.ACTOR)
 
 
@@ -73,8 +73,8 @@ def runs_with_memory(agent: Agent, item_type: str, item_id: str, by: Principal) 
     runs = ContextRun.objects.visible_to(by).filter(agent=agent)
     latest = runs.order_by("-created_at", "-pk").values("pk")[:UNANSWERED_READ]
     has_it = Q(responded_at__isnull=True, sections__contains=[{"items": [{"type": item_type, "id": item_id}]}])
-    unanswered = list(runs.filter(has_it, pk__in=latest).values_list("pk", flat=True))
-    return runs.filter(Q(pk__in=memory_uses(agent, item_type, item_id, by).values("run")) | Q(pk__in=unanswered))
+    unanswered = runs.filter(has_it, pk__in=latest).values("pk")
+    return runs.filter(Q(pk__in=memory_uses(agent, item_type, [item_id], by).values("run")) | Q(pk__in=unanswered))
 
 
 RUNS_MEASURED = 20
@@ -219,5 +219,5 @@ def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:
     by.require(VIEW_RUN, agent)
     return existing(
         ContextRun.objects.visible_to(by).filter(agent=agent).select_related("agent").filter(pk=key).first(),
-        "There is no such run. Runs are deleted when their retention ends.",
+        "There is no such prompt. Prompts are deleted when their retention ends.",
     )

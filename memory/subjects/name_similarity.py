@@ -288,19 +288,11 @@ def likeness(one: str, other: str) -> Likeness | None:
     return Likeness(best[1], best[0]) if best else None
 
 
-def _spelling(one: Name, other: Name) -> bool:
-    return one.compact == other.compact and bool(one.compact)
-
-
 def _numeronym(one: Name, other: Name) -> bool:
     found = _NUMERONYM.fullmatch(one.words[0]) if len(one.words) == len(other.words) == 1 else None
     if found is None or not other.words[0].isalpha():
         return False
     return (other.words[0][0], len(other.words[0]) - 2, other.words[0][-1]) == (found[1], int(found[2]), found[3])
-
-
-def _order(one: Name, other: Name) -> bool:
-    return len(one.plain) > 1 and one.plain != other.plain and sorted(one.plain) == sorted(other.plain)
 
 
 def _typo(one: Name, other: Name) -> bool:
@@ -343,10 +335,6 @@ def _initials(one: Name, other: Name) -> bool:
     return last and capital and one.words[0] == other.words[0] and other.is_person
 
 
-def _login(one: Name, other: Name) -> bool:
-    return len(one.words) == 1 and other.is_person and len(one.words[0]) > 3 and one.words[0] in _logins(other.words)
-
-
 def _nickname(one: Name, other: Name) -> bool:
     """Bob and Robert, Liz and Lizzie; the rest of the name is the same."""
     if one.words[1:] != other.words[1:] or one.words[0] == other.words[0]:
@@ -384,12 +372,16 @@ def _part_of_name(one: Name, other: Name) -> bool:
 
 
 _HOLDS = {
-    "spelling": _spelling,
+    "spelling": lambda one, other: one.compact == other.compact and bool(one.compact),
     "numeronym": _numeronym,
-    "order": _order,
+    "order": lambda one, other: (
+        len(one.plain) > 1 and one.plain != other.plain and sorted(one.plain) == sorted(other.plain)
+    ),
     "typo": _typo,
     "initials": _initials,
-    "login": _login,
+    "login": lambda one, other: (
+        len(one.words) == 1 and other.is_person and len(one.words[0]) > 3 and one.words[0] in _logins(other.words)
+    ),
     "nickname": _nickname,
     "acronym": _acronym,
     "middle_name": _middle_name,

@@ -350,7 +350,7 @@ def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
     if not by.may(VIEW_RUN) or noun not in ItemType.values:
         return None
     runs = runs_with_memory(memory.agent, noun, str(memory.pk), by).filter(created_at__lte=clock.now())
-    uses = memory_uses(memory.agent, noun, str(memory.pk), by)
+    uses = memory_uses(memory.agent, noun, [str(memory.pk)], by)
     url = f"{reverse('agent_context_runs', args=[memory.agent.slug])}?{urlencode({'memory': f'{noun}:{memory.pk}'})}"
     referred = uses.filter(referenced=True).order_by().values("item_id").annotate(number=Count("pk")).values("number")
     latest: Any = _latest(runs.annotate(total=Window(Count("pk")), referred=Subquery(referred)))

@@ -430,14 +430,22 @@ class PromptView:
             candidate
             for candidate in self.record.candidates
             if (verdict in (ALL, candidate["verdict"]) or (verdict == LEFT_OUT and candidate["verdict"] != "included"))
-            and all(word in _searched(candidate) for word in asked)
+            and all(
+                word in " ".join(str(candidate.get(name) or "") for name in SEARCHED_FIELDS).casefold()
+                for word in asked
+            )
         ]
         key = {"recent": "happened_at"}.get(sort, sort)
         if sort in SORTS and sort != "verdict":
             found.sort(key=lambda one: (one.get(key) is not None, one.get(key) or 0), reverse=True)
         else:
             places = {code: place for place, code in enumerate(VERDICTS)}
-            found.sort(key=lambda one: (places.get(one["verdict"], len(places)), -_nearness(one)))
+            found.sort(
+                key=lambda one: (
+                    places.get(one["verdict"], len(places)),
+                    -(one.get("relevance") or 0.0) / (one.get("threshold") or 1.0),
+                )
+            )
         counts, time = {one["code"]: one["count"] for one in self.verdicts}, self.time
         pages = {"profile": reverse("context_profile", args=[self.record.profile_id or "-"])}
         if by and by.may(CHANGE):
@@ -537,11 +545,6 @@ def _reached(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> st
     return f"{candidate['relevance']:.2f}" if candidate and candidate.get("relevance") is not None else ""
 
 
-def _nearness(candidate: Mapping[str, Any]) -> float:
-    """The part of its threshold that the relevance of a candidate reaches."""
-    return (candidate.get("relevance") or 0.0) / (candidate.get("threshold") or 1.0)
-
-
 def _by_time(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
     """The day of a memory that was found because the question asks about its time, whatever its words."""
     may_be = time and candidate.get("relevance") and candidate["verdict"] != "below_threshold"
@@ -555,8 +558,3 @@ def _happened_within(candidate: Mapping[str, Any], time: Mapping[str, str]) -> b
         for text in (time.get("start"), time.get("end"), candidate.get("happened_at"))
     )
     return at is not None and (start is None or start <= at) and (end is None or at < end)
-
-
-def _searched(candidate: Mapping[str, Any]) -> str:
-    """The text of a candidate that a search looks at."""
-    return " ".join(str(candidate.get(name) or "") for name in SEARCHED_FIELDS).casefold()

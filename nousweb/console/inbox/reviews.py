@@ -177,7 +177,10 @@ def _review_page(
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:
         draft = f"{review.old.content} {review.new.content}"
-    answers, preview, outcome = _buttons(review), _preview(review, by), review_outcome(review)
+    answers, outcome = _buttons(review), review_outcome(review)
+    # The address of the impact of its resolutions, without the resolution.
+    may_preview = by.may("context.assemble_context") and by.may("context.view_contextrun")
+    preview = f"{reverse('agent_context_blast', args=[review.agent.slug])}?question={review.pk}" if may_preview else ""
     texts = [fact.content if fact else "" for fact in (review.old, review.new)]
     return render(
         request,
@@ -247,13 +250,6 @@ def _buttons(review: MemoryReview) -> list[ResolutionButton]:
         for each in found
         if each
     ]
-
-
-def _preview(review: MemoryReview, by: Principal) -> str:
-    """The address of the impact of its resolutions, without the resolution; "" where `by` may not see it."""
-    if not (by.may("context.assemble_context") and by.may("context.view_contextrun")):
-        return ""
-    return f"{reverse('agent_context_blast', args=[review.agent.slug])}?question={review.pk}"
 
 
 def _attribute_buttons(review: MemoryReview) -> list[ResolutionButton]:

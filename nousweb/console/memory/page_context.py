@@ -204,7 +204,7 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
     rows = SearchItem.objects.filter(agent=scope.agent, persona=memory.persona, item_type=noun, item_id=str(memory.pk))
     index = rows.values("status", "error", "due_at").first()
     origin = memory_provenance(memory, scope.by)
-    more |= {"provenance": origin, "share": share_of(request, origin)}
+    more |= {"provenance": origin, "share": share_of(request, origin), "records": f"?object={noun}:{memory.pk}"}
     more |= {"prompts": in_prompts(request, memory, scope.by) if scope.past is None else None}
     return base_context(request, scope, memory=memory, noun=noun, index=index, **{noun: memory}, **more)
 

@@ -1,6 +1,6 @@
 """Facts on one axis of time: of each, when it was true in the world, and when the agent held it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -22,6 +22,7 @@ LEGEND = {
     "disputed": "Contradicted",
     "never": "Never true",
     "known": "In memory",
+    "sent": "Prompt",
 }
 Span = tuple[datetime | None, datetime | None]
 
@@ -44,7 +45,8 @@ class Stroke:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One fact on the axis. `holds`: it is in use at the moment of the page; `disputed`: the place from which another
-    fact contradicts it; `is_cut`: it was recorded before the axis begins."""
+    fact contradicts it; `is_cut`: it was recorded before the axis begins; `sent`: when prompts had it whose
+    answers were reported, at the places `dots`."""
 
     fact: Fact
     valid: SpanBar
@@ -53,6 +55,14 @@ class Lane:
     holds: bool
     disputed: float | None = None
     is_cut: bool = False
+    sent: Sequence[datetime] = ()
+    dots: Sequence[float] = ()
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """The number of these prompts in words, and the query of their list."""
+        words = f"in {len(self.sent)} answered prompt{'' if len(self.sent) == 1 else 's'}"
+        return words, f"?memory=fact:{self.fact.pk}"
 
     @property
     def strokes(self) -> list[Stroke]:
@@ -92,6 +102,7 @@ class Timeline:
     def legend(self) -> list[tuple[str, str]]:
         """The looks of the strokes that are drawn, with what each means."""
         drawn = {stroke.look for lane in self.lanes for stroke in lane.strokes}
+        drawn |= {"sent" for lane in self.lanes if lane.dots}
         return [(look, words) for look, words in LEGEND.items() if look in drawn]
 
     @property
@@ -127,9 +138,11 @@ def timeline_of(
     *,
     holding: Collection[object] = (),
     contradicted: Collection[tuple[object, object]] = (),
+    sent: Mapping[object, Sequence[datetime]] = {},
 ) -> Timeline:
     """The facts on one axis, from their first moment to now or their last. `changes` are those of all of them,
-    `holding` the keys of those in use, `contradicted` the pairs of keys that contradict each other."""
+    `holding` the keys of those in use, `contradicted` the pairs of keys that contradict each other, `sent` by key when
+    prompts had them."""
     now = clock.now()
     of_fact: dict[object, list[FactChange]] = {}
     for change in changes:
@@ -161,6 +174,8 @@ def timeline_of(
             fact.pk in holding,
             disputed.get(fact.pk),
             fact.recorded_at < begin,
+            sent.get(fact.pk, ()),
+            [bar.x for bar in span_bars([(at, at) for at in sent.get(fact.pk, ()) if at >= begin], begin, end)],
         )
         for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
     ]

@@ -8,13 +8,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
+from context.services.context import context_respond
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from memory.models import Fact, SearchItem
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
 from nousweb.console.memory.timeline import known_spans, timeline_of
 from nousweb.lib import clock
-from tests.factories import make_copies, make_events, make_run
+from tests.factories import make_copies, make_events, make_fact, make_run
 from tests.http import browser, markup
 
 URL = "agent_fact"
@@ -157,6 +158,25 @@ def test_fact_page_of_the_subconscious_needs_the_permission(
     assert page_of(charlie, hidden).status_code == 404
     assert page_of(charlie, hidden, "?persona=subconscious").status_code == 200
     assert page_of(bob, hidden, "?persona=subconscious").status_code == 403
+
+
+def test_timeline_tells_which_prompts_had_each_version(ada: Agent, actor: Principal, alice: User, bob: User) -> None:
+    """Where their answers were reported; of what is wrong, its button stands beside that to confirm it."""
+    by, question = Principal.of_user(bob), "How long do carts live?"
+    old = make_fact(ada, "The carts of checkout live for 24 hours.", by)
+    for number in range(2):
+        run = make_run(ada, actor, question, f"s{number}")
+        context_respond(run=run, response="The carts live for 24 hours.", by=actor)
+    new = make_fact(ada, "The carts of checkout live for 30 minutes.", by)
+    fact_supersede(old=old, new=new, by=by)
+    page = page_of(bob, new)
+    assert [len(lane.dots) for lane in page.context["line"].lanes] == [2, 0]
+    address = f"{reverse('agent_context_runs', args=['ada'])}?memory=fact:{old.pk}"
+    assert f'href="{address}">in 2 answered prompts</a>' in markup(page)
+    assert len(browser(bob).get(address).context["rows"]) == 2
+    records = browser(bob).get(f"{reverse('audit')}?object=fact:{new.pk}")
+    assert f'href="{records.wsgi_request.get_full_path()}"' in markup(page)
+    assert "Mark as wrong" not in markup(page_of(alice, new))
 
 
 def test_facts_filters_of_tags_scope_state_and_time(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:

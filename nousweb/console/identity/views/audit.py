@@ -317,6 +317,7 @@ def audit_event(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     shown = {
         "event": event,
         "url": object_url(event.object_type, event.object_id, by),
+        "records": f"?{urlencode({'object': f'{event.object_type}:{event.object_id}'})}",
         "source": event.author_name if author_words(event) != event.author_name else "",
         **states,
     }

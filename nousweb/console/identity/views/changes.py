@@ -99,7 +99,10 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     # What the subconscious did by itself is most of a feed.
     if (shown := filters.get("persona") or Persona.ACTOR) in streams:
         streams = (shown,)
-    kinds = _kinds(filters.get("kind", ""), allowed)
+    # One kind, all of a group ("fact.*"), or all.
+    asked = filters.get("kind") or "*"
+    is_group = asked[-1] == "*"
+    kinds = frozenset(one for one in allowed if one == asked or (is_group and one.startswith(asked[:-1])))
     for persona in streams:
         stream_publish(agent.pk, persona)
     before = _places(request.GET.get("after", ""))
@@ -119,13 +122,6 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "past_first": bool(before),
     }
     return render(request, "identity/changes.html", context)
-
-
-def _kinds(asked: str, allowed: frozenset[str]) -> frozenset[str]:
-    """The kinds of a filter choice: one kind, all of a group ("fact.*"), or all."""
-    if not asked:
-        return allowed
-    return frozenset(kind for kind in allowed if kind == asked or (asked[-1] == "*" and kind.startswith(asked[:-1])))
 
 
 def _places(text: str) -> dict[str, int]:

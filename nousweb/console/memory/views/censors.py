@@ -92,22 +92,17 @@ agent_censors = memory_list(
 @memory_page(VIEW, of=Censor, past=True)
 def agent_censor(request: HttpRequest, scope: PersonaScope, censor: Censor) -> HttpResponse:
     """One censor: its pattern, and how often it was right."""
+    count = censor.activation_count
     context = memory_context(
         request,
         scope,
         censor,
         may_change=scope.by.may(CHANGE),
-        false_share=_false_share(censor),
+        # Percent of activations that a person found mistaken.
+        false_share=min(100, round(100 * censor.false_positive_count / count)) if count else None,
         remark=RemarkForm(),
     )
     return render(request, "memory/censor.html", context)
-
-
-def _false_share(censor: Censor) -> int | None:
-    """Percent of activations that a person found mistaken."""
-    if not censor.activation_count:
-        return None
-    return min(100, round(100 * censor.false_positive_count / censor.activation_count))
 
 
 @agent_page("memory.add_censor", methods=FORM)

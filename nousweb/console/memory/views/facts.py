@@ -1,5 +1,7 @@
 """The facts of an agent: the list, one fact with its history, and adding one."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Q
@@ -7,6 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from context.models import VIEW_RUN
+from context.selectors import memory_uses
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview, MemoryReviewQuerySet
@@ -30,6 +34,7 @@ from nousweb.lib.textdiff import diff_texts
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
 OTHERS_SHOWN = 5
+PROMPTS_SHOWN = 200
 
 
 def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
@@ -108,6 +113,14 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     )
 
 
+def _sent(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, list[datetime]]:
+    """By key, when the latest prompts were made that had these facts and whose answers were reported. One query."""
+    uses = memory_uses(scope.agent, "fact", [str(fact.pk) for fact in facts], scope.by)
+    made = uses.filter(run__created_at__lte=clock.now()).order_by("-at", "-id")
+    latest = list(made.values_list("item_id", "run__created_at")[:PROMPTS_SHOWN]) if scope.by.may(VIEW_RUN) else []
+    return {fact.pk: [at for key, at in latest if key == str(fact.pk)] for fact in facts}
+
+
 @memory_page("memory.view_fact", of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)
 def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
@@ -138,14 +151,21 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
         others=others.exclude(pk__in=[each.pk for each in facts])[:OTHERS_SHOWN] if told else (),
         line=None
         if is_plain
-        else timeline_of(facts, changes, holding=holding, contradicted=[(pair[0].pk, pair[1].pk)] if pair else []),
+        else timeline_of(
+            facts,
+            changes,
+            holding=holding,
+            contradicted=[(pair[0].pk, pair[1].pk)] if pair else [],
+            sent=_sent(scope, facts),
+        ),
         rival=rival,
         difference=diff_texts(*(each.content for each in pair)) if pair else None,
         side="added" if pair and rival == pair[1] else "removed",
         contradiction=contradiction,
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
-        may_confirm=scope.by.may("memory.add_fact"),
+        may_confirm=fact.active and scope.by.may("memory.add_fact"),
+        may_mark=may_change and not fact.invalidated_at,
         # A replacement is written to the memory of its author's persona.
         may_replace=scope.by.may("memory.add_fact") and fact.persona == scope.by.persona,
         may_erase=scope.by.may("memory.erase_memory"),

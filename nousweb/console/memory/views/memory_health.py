@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django import forms
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.text import Truncator, get_text_list
@@ -306,8 +306,11 @@ def agent_health_bulk(request: HttpRequest, scope: PersonaScope, finding: str) -
     what = FACT_ACTIONS[action]
     scope.by.require(what.permission, scope.agent)
     reason = {"reason": fields.get("reason", "")}
+    facts = scope.memory.facts.filter(pk__in=uuids_of(fields.getlist("fact")[:MAX_SELECTED]))
     done, refused = attempt_each(
-        _selected(scope, fields), lambda fact: what.run(fact, scope.by, reason), lambda fact: f"“{fact}”"
+        facts.select_related("agent").order_by("recorded_at", "pk"),
+        lambda fact: what.run(fact, scope.by, reason),
+        lambda fact: f"“{fact}”",
     )
     offers_undo = done and action == "invalidate"
     said = [f"{DONE[action]}: {_facts(len(done))}."] if done and not offers_undo else []
@@ -334,11 +337,6 @@ def invalidation_undo_offer(request: HttpRequest, scope: PersonaScope, finding: 
         "url": url if may else "",
         "many": len(wrong) > 1,
     }
-
-
-def _selected(scope: PersonaScope, fields: QueryDict) -> list[Fact]:
-    keys = uuids_of(fields.getlist("fact")[:MAX_SELECTED])
-    return list(scope.memory.facts.filter(pk__in=keys).select_related("agent").order_by("recorded_at", "pk"))
 
 
 def _facts(number: int) -> str:

@@ -356,6 +356,7 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
     """A subject for the panel of its names."""
     aliases = list(subject.aliases.all())
     own = {alias.pk for alias in aliases}
+    users = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
     known = SubjectChange.objects.filter(agent=subject.agent_id, subject=subject, at__lte=clock.now())
     changes = known.select_related("other")
     return {
@@ -364,7 +365,8 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
         "kinds": Subject.Kind.choices,
         "has_kind": subject.kind != Subject.Kind.OTHER,
         "may_change": may_change,
-        "user": _other_user(subject) if may_change else None,
+        # The one that would no longer be the user if this were.
+        "user": users.exclude(pk=subject.pk).first() if may_change else None,
         "facts": [fact for fact in facts if fact.subject_alias_id in own] if may_change else [],
         "alike": similar_subjects(subject, subject.name) if may_change else [],
         "changes": [
@@ -372,12 +374,6 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
             for change in changes[:CHANGES_SHOWN]
         ],
     }
-
-
-def _other_user(subject: Subject) -> Subject | None:
-    """The subject that would no longer be the user if `subject` were."""
-    users = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
-    return users.exclude(pk=subject.pk).first()
 
 
 def _address(scope: PersonaScope, subject: Subject) -> str:
