@@ -272,7 +272,7 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
     by.require("context.view_contextrun", agent)
     run = existing(
         ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first(),
-        "There is no such run. Runs are deleted when their retention ends.",
+        "There is no such prompt. Prompts are deleted when their retention ends.",
     )
     return _rows(agent, run, [overrides], by)[0]
 

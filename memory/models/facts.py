@@ -259,7 +259,7 @@ class FactChange(AgentRow, AuthorFields):
     class Action(models.TextChoices):
         STORED = "stored", "Stored"
         CONFIRMED = "confirmed", "Confirmed"
-        SUPERSEDED = "superseded", "Superseded"
+        SUPERSEDED = "superseded", "Replaced"
         INVALIDATED = "invalidated", "Marked as wrong"
         RESTORED = "restored", "Restored"
         MERGED = "merged", "Merged into another"

@@ -47,7 +47,7 @@ class MemoryReview(AgentRow):
 
     class Kind(models.TextChoices):
         DUPLICATE = "duplicate", "Possible duplicate"
-        CONTRADICTION = "contradiction", "Possible contradiction"
+        CONTRADICTION = "contradiction", "Contradiction"
         ESCALATION = "escalation", "Censor escalated"
         LOW_CONFIDENCE = "low_confidence", "Uncertain fact"
         COMPACTION = "compaction", "Many facts on one subject"

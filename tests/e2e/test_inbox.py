@@ -41,7 +41,7 @@ def test_item_is_talked_about_snoozed_and_gone_on_from_by_key(
     press_key(page, "Z")
     expect(page.get_by_role("button", name="Until tomorrow")).to_be_focused()
     press_key(page, "Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Contradiction")
     assert ItemSnooze.objects.get().item_id == high.pk
     press_key(page, "5")
     # The next one is of another kind, and after the last one the inbox says so.

@@ -34,7 +34,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     expect(page.get_by_role("link", name="Reviews 1")).to_be_visible()
     press_key(page, "j")
     press_key(page, "Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Contradiction")
     press_key(page, "?")
     for words in ("New replaces old", "Both are true", "Merge into one text"):
         expect(page.locator("#keyhelp")).to_contain_text(words)

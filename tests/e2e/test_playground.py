@@ -55,7 +55,7 @@ def test_a_conversation_beside_its_memory(
         message.press("Control+Enter")
         expect(talk).to_contain_text("Since one.")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
-        page.get_by_role("link", name="the logged context").last.click()
+        page.get_by_role("link", name="the logged prompt").last.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Since when?")
         assert Event.objects.count() == 2
 

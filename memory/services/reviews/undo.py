@@ -51,7 +51,7 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     """
     by.require(REVIEW, fact.agent)
     if fact.active or fact.superseded_by_id is None:
-        raise Conflict("This fact is not superseded: there is nothing to undo.")
+        raise Conflict("This fact was not replaced: there is nothing to undo.")
     pairs = Q(old=fact, new=fact.superseded_by_id) | Q(old=fact.superseded_by_id, new=fact)
     rows = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
     review = rows.filter(pairs, agent=fact.agent_id, status=Status.RESOLVED).first()

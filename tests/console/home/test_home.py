@@ -121,7 +121,7 @@ def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_five_are_liste
     ask(ada, "escalation", ago(days=2), persona="subconscious", subject="a secret", facts=[tea.pk])
     shown = board(bob)
     assert (len(shown.items), shown.waiting) == (5, 10)
-    assert (str(shown.items[0].title), shown.items[0].kind) == ("Claims “Likes tea.”", "Possible contradiction")
+    assert (str(shown.items[0].title), shown.items[0].kind) == ("Claims “Likes tea.”", "Contradiction")
     assert "1 fact about subject 8" in [str(item.title) for item in shown.items]
     assert board(charlie).waiting == 11
     assert shown.items_left == 5

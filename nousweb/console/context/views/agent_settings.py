@@ -196,7 +196,7 @@ SECTION_NOTES = {
     "episodes": "What happened in earlier work.",
     "documents": "Passages of documents.",
     "long_term": "Earlier events that fit the question.",
-    "short_term": "Summaries of recent loops.",
+    "short_term": "Summaries of recent sessions.",
 }
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "After this time a turn counts half as recent."),

@@ -361,7 +361,7 @@ SHOWN_COLUMNS = (
     "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
     "failed_sections", "censors",
 )  # fmt: skip
-RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
+RUNS = ListExport("Prompts", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
 A_LINE = 160
 """Characters of a question, and of an answer, that a row of the list may show."""
 SEARCHED = 10_000
@@ -369,7 +369,7 @@ SEARCHED = 10_000
 LIST = ListPage(
     title="Prompts",
     noun="prompt",
-    empty="When the agent requests a context with its token, the response is kept here until its retention ends.",
+    empty="Each prompt that the agent requests with its token is kept here until its retention ends.",
 )
 
 
@@ -561,7 +561,7 @@ def agent_context_session(request: HttpRequest, by: Principal, agent: Agent) -> 
     # Prompts of one persona are no steps of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:
-        raise NotFound("This session has no runs. Runs are deleted when their retention ends.")
+        raise NotFound("This session has no prompts. They are deleted when their retention ends.")
     persona = request.GET.get("persona", "")
     persona = persona if persona in personas else personas[0]
     runs = runs.filter(persona=persona).only(*SESSION_COLUMNS)

@@ -100,9 +100,9 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     if (shown := filters.get("persona") or Persona.ACTOR) in streams:
         streams = (shown,)
     # One kind, all of a group ("fact.*"), or all.
-    asked = filters.get("kind") or "*"
-    is_group = asked[-1] == "*"
-    kinds = frozenset(one for one in allowed if one == asked or (is_group and one.startswith(asked[:-1])))
+    kind = str(filters.get("kind") or "*")
+    is_group = kind.endswith("*")
+    kinds = frozenset(one for one in allowed if one == kind or (is_group and one.startswith(kind[:-1])))
     for persona in streams:
         stream_publish(agent.pk, persona)
     before = _places(request.GET.get("after", ""))

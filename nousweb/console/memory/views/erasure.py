@@ -314,7 +314,7 @@ def agent_user_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
         {"agent": agent},
         title=f"Erase the user {user[:80]}",
         meaning="This cannot be undone. It erases what the agents know about this user in both personas, sessions, "
-        "contexts and tokens included. Mentions in memory for everybody, or of other users, are kept.",
+        "prompts and tokens included. Mentions in memory for everybody, or of other users, are kept.",
         quote="",
         expected=user,
         goes=lambda: [(sum(found.values()), f"memories of {names[key]}") for (key, _), found in counts.items()],

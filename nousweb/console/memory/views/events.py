@@ -64,7 +64,7 @@ LOOPS = replace(
     moment="last_event_at",
     size=30,
     narrow=lambda loops: loops.defer("long_term_ids"),
-    export=ListExport("Loops", model_columns(LoopSummary, "long_term_ids")),
+    export=ListExport("Sessions", model_columns(LoopSummary, "long_term_ids")),
     more=lambda request, scope, rows: {"layouts": _layouts(request, False), "rows": _with_counts(scope.memory, rows)},
 )
 
