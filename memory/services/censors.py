@@ -143,9 +143,9 @@ def censor_update(
             "active": active,
         },
     )
-    if by.is_person and active is not False and not censor.binding:
-        censor.put(endorsed=True)
     if after:
+        if by.is_person and active is not False and not censor.binding:
+            censor.put(endorsed=True)
         action = {False: "censor.retire", True: "censor.revive"}.get(after.get("active"), "censor.update")  # type: ignore[arg-type]
         audit_record(
             by=by, action=action, target=censor, agent=censor.agent, before=before, after=after, message=message

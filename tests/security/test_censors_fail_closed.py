@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
+from identity.models import AuditEvent
 from memory.models import Censor
 from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
@@ -107,9 +108,12 @@ def test_person_meaning_blocks_without_an_embedder_and_an_agents_does_not(
 
 def test_censor_changed_by_a_person_is_the_persons(api, ada, actor_token, bob, no_embedder):
     agents = api.as_token(actor_token).post("/censors", MEANING).json()
-    body = {"severity": "block", "reason": "It matters."}
-    changed = api.as_person(bob).request("PATCH", f"/censors/{agents['id']}", body=body, query={"agent": "ada"})
-    assert changed.status_code == 200
+    # What changes nothing leaves no record, and so makes it nobody's.
+    for body in ({"severity": "block"}, {"severity": "block", "reason": "It matters."}):
+        records = AuditEvent.objects.filter(object_id=agents["id"], action="censor.update").count()
+        assert (Censor.objects.get().endorsed, records) == (False, 0)
+        changed = api.as_person(bob).request("PATCH", f"/censors/{agents['id']}", body=body, query={"agent": "ada"})
+        assert changed.status_code == 200
     answer = api.as_token(actor_token).post("/censors/check", {"text": "Good morning."}).json()
     assert (answer["verdict"], answer["timed_out"][0]["blocks"]) == ("block", True)
 
