@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from context.feedback.absent_words import Spans
 from context.feedback.content_words import content_words
-from memory.comparison.compare_facts import Comparison, Kind, compare_facts
+from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
 
 WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
 """Words of content; a sentence of fewer needs no memory, or shares fewer with one by chance."""
-MAX_SENTENCES, MAX_COMPARED = 200, 400
-"""Sentences of an answer that are looked at, and characters of one that is compared."""
+MAX_SENTENCES, MAX_MEMORIES, MAX_CHARACTERS = 100, 4, 240
+"""Sentences of an answer that are looked at, memories that one is compared with, and the length of what is compared."""
 _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 _OPENING = re.compile(r"\s*(?:yes|no):\s+", re.IGNORECASE)
 
@@ -33,8 +35,8 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
     """
     parts = {key: [(one[0], _words(one[0])) for one in _SENTENCE.finditer(text)] for key, text in memories.items()}
     words = {key: set[str]().union(*(said for _, said in some)) for key, some in parts.items()}
-    notes: dict[int, list[Note]] = {}
-    for found in list(_SENTENCE.finditer(answer))[:MAX_SENTENCES]:
+    notes, compare = dict[int, list[Note]](), cache(_compared)
+    for found in islice(_SENTENCE.finditer(answer), MAX_SENTENCES):
         start, end = found.span()
         said, marked = _words(found[0]), [key for key, spans in marks.items() if _within(spans, start, end)]
         if not marked and len(said) < WORDS_THAT_SAY_SOMETHING:
@@ -43,8 +45,10 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
         shared = {key: (len(said & nearest[key][1]), len(said & words[key])) for key in parts}
         most = max(shared.values(), default=(0, 0))
         best = [key for key in parts if shared[key] == most and most[1] >= WORDS_OF_A_MEMORY]
-        told = {key: _note(key, nearest[key][0], found[0]) for key in dict.fromkeys([*marked, *best]) if key in parts}
-        certain = [key for key in best if told[key].kind]
+        likely = [key for key in [*best, *marked] if key in parts and 2 * shared[key][0] >= len(said)]
+        compared = list(dict.fromkeys(likely))[:MAX_MEMORIES]
+        told = {key: Note(key, *compare(nearest[key][0], found[0])) for key in compared}
+        certain = [key for key in best if key in told and told[key].kind]
         for key in certain or ([] if set(best) & set(marked) else best[:1]):
             if key not in marked:
                 near = nearest[key][1] & said or words[key]
@@ -56,16 +60,14 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
     return notes
 
 
-def _note(key: int, memory: str, sentence: str) -> Note:
-    if max(len(memory), len(sentence)) > MAX_COMPARED:
-        return Note(key)
-    found: Comparison = compare_facts(FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1)))
-    if found.kind is Kind.SAME:
-        return Note(key, "same", "Says the same.")
+def _compared(memory: str, sentence: str) -> tuple[str, ...]:
+    if max(len(memory), len(sentence)) > MAX_CHARACTERS:
+        return ()
+    found = compare_facts(FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1)))
     if found.kind is Kind.CHANGED:
         values = f" Here: {found.new_value}. There: {found.old_value}." if found.new_value else ""
-        return Note(key, "changed", f"{found.words(found.reasons[0])}{values}")
-    return Note(key)
+        return "changed", f"{found.words(found.reasons[0])}{values}"
+    return ("same", "Says the same.") if found.kind is Kind.SAME else ()
 
 
 def _within(spans: Spans, start: int, end: int) -> bool:
