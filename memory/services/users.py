@@ -40,6 +40,8 @@ TYPES: Mapping[str, type[Model]] = {
     "session": WorkingMemory,
 }
 """What is assigned to a user, by name. A loop takes its events along, and so does an episode."""
+KEYED: Mapping[str, type[Model]] = {**TYPES, "event": Event}
+"""What carries the keys of users and projects."""
 WORDS: Mapping[str, Sequence[str]] = {
     "fact": ("content", "subject"),
     "episode": ("title", "summary", "detail"),
@@ -58,9 +60,8 @@ def user_counts(
 ) -> dict[tuple[int, str], Counter[str]]:
     """Numbers of memories by agent and user, and type; UNASSIGNED is a user, everybody's ("") is none. Of one
     `user` if it is named."""
-    counted: dict[str, type[Model]] = {**TYPES, "event": Event}
     parts: list[Any] = []
-    for name, model in counted.items():
+    for name, model in KEYED.items():
         rows: Any = model._default_manager.filter(agent__in=agents, persona__in=personas).exclude(user="").order_by()
         rows = rows.filter(user=user) if user else rows
         rows = rows.values("agent", "user").annotate(count=Count("pk"), name=Value(name))

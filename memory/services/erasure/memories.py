@@ -48,7 +48,6 @@ from memory.services.facts.changes import facts_lock
 from memory.services.search_index.writer import index_remove
 from memory.services.subjects.registry import alias_find
 from memory.services.users import MANAGE
-from memory.types import MEMORY_TYPES
 from nousweb.lib import Invalid, NotFound, clock, visible_text_check
 from nousweb.lib.bounds import EVERYBODY
 from nousweb.lib.transactions import sql_change
@@ -311,17 +310,6 @@ def _keyed_erase(agent: Agent, name: str, key: str, *, by: Principal, reason: st
     if not rows.total():
         raise NotFound(f"This {name} has no data.")
     return Receipt(rows), erasure
-
-
-def key_counts(agent: Agent, **key: str) -> dict[str, int]:
-    """Numbers of rows with the key of a project or a user, by model name, without zeros."""
-    kept: tuple[type[models.Model], ...] = (
-        *(memory_type.model for memory_type in MEMORY_TYPES.values()),
-        LoopSummary,
-        WorkingMemory,
-    )
-    counts = {model._meta.model_name or "": model._default_manager.filter(agent=agent, **key).count() for model in kept}
-    return {name: count for name, count in counts.items() if count}
 
 
 def _named_changes(agent: Agent, **key: str) -> models.QuerySet[Change]:

@@ -29,12 +29,20 @@ from memory.services.erasure import (
     documents_quoting,
     fact_erase,
     facts_about,
-    key_counts,
     project_erase,
     subject_erase,
     user_erase,
 )
-from memory.services.users import CHANGE, MANAGE, TYPES, agents_of_user, memories_assign, personas_of, user_counts
+from memory.services.users import (
+    CHANGE,
+    KEYED,
+    MANAGE,
+    TYPES,
+    agents_of_user,
+    memories_assign,
+    personas_of,
+    user_counts,
+)
 from memory.transfer.agent_export import user_export
 from nousweb.console.common import FORM, TYPE_PAGES, Action, Column, ListPage, Title, agent_page, page_of, refused_on
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
@@ -157,11 +165,6 @@ def _moment(memory: Any) -> Any:
 
 
 Goes = list[tuple[int, str]]
-NOUNS = {
-    **{page.model._meta.model_name: page.label.lower() for page in TYPE_PAGES.values()},
-    "loopsummary": "sessions",
-    "workingmemory": "working memory sessions",
-}
 
 
 class EraseForm(forms.Form):
@@ -272,7 +275,8 @@ def agent_subject_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
 def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Erase everything of an agent that carries the key ?project=, in both personas."""
     project = request.GET.get("project", "").strip()
-    counts = key_counts(agent, project=project) if project else {}
+    counted = {name: model._default_manager.filter(agent=agent, project=project) for name, model in KEYED.items()}
+    counts = {name: count for name, rows in counted.items() if project and (count := rows.count())}
     if not counts:
         raise NotFound("This project has no data.")
     return _page(
@@ -283,7 +287,7 @@ def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         "expectations that ask for it. Mentions in global memory or in other projects are kept.",
         quote="",
         expected=project,
-        goes=lambda: [(count, f"{NOUNS.get(name, name)} of {project}") for name, count in counts.items()],
+        goes=lambda: [(count, f"{name}s of {project}") for name, count in counts.items()],
         back=reverse("agent_facts", args=[agent.slug]),
         receipt={"action": "project.erase", "agent": agent.slug},
         run=lambda reason, documents: project_erase(agent=agent, project=project, by=by, reason=reason),
