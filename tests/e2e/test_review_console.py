@@ -204,6 +204,7 @@ def test_bulk_bar_offers_what_applies_to_all_that_is_ticked(
     tick[high.pk].uncheck()
     tick[low.pk].uncheck()
     expect(offered.filter(has_text="Both are true")).to_be_visible()
+    assert page.locator("[data-bulkbar]").evaluate("bar => bar.offsetHeight") < 2 * 32, "one line"
     press_key(page, "5")
     expect(page.locator(".review-undo")).to_contain_text("Both are true")
     pair.refresh_from_db()
