@@ -45,13 +45,11 @@ class RecentQueries:
         key, now = _digest(asker, model, text), time.monotonic()
         with self._turn:
             self._kept.pop(key, None)
-            while self._kept and (len(self._kept) >= self._max_size or self._first() <= now - self._seconds):
+            while self._kept and (
+                len(self._kept) >= self._max_size or next(iter(self._kept.values()))[0] <= now - self._seconds
+            ):
                 self._kept.popitem(last=False)
             self._kept[key] = now, vector
-
-    def _first(self) -> float:
-        """The time at which the oldest entry was added."""
-        return next(iter(self._kept.values()))[0]
 
 
 def _digest(asker: Asker, model: str, text: str) -> bytes:

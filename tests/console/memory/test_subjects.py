@@ -63,6 +63,7 @@ def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_
     assert page.context["rows"][0].name == "Tim", "before the others"
     assert "The lift never or sometimes stops." in text_of(page)
     assert [row.name for row in person.get(PAGE, {"state": "contradicted"}).context["rows"]] == ["Tim"]
+    assert "Contradicted:</span> The lift never or sometimes stops." in text_of(person.get(f"{PAGE}Tim/"))
     subject, into = (page.context["suggested"][name] for name in ("subject", "into"))
     assert {subject.name, into.name} == {"deployments", "deploys"}
     assert text_of(page).count("the same subject?") == 1

@@ -355,6 +355,9 @@ def _states(event: AuditEvent) -> dict[str, Any]:
     """The values of a state: short ones beside each other, long ones as a difference."""
     before = event.before if isinstance(event.before, dict) else {"value": event.before}
     after = event.after if isinstance(event.after, dict) else {"value": event.after}
+    if "base_version" in after:
+        # A proposal is of the version that it would replace: nothing changes yet.
+        before, after = ({**state, "version": None, "base_version": None} for state in (before, after))
     states: dict[str, list[dict[str, Any]]] = {"short": [], "long": []}
     for name in dict.fromkeys([*before, *after]):
         old, new = _short(before.get(name)), _short(after.get(name))

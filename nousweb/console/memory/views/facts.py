@@ -113,7 +113,7 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     )
 
 
-def _sent(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, list[datetime]]:
+def prompts_with(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, list[datetime]]:
     """By key, when the latest prompts were made that had these facts and whose answers were reported. One query."""
     uses = memory_uses(scope.agent, "fact", [str(fact.pk) for fact in facts], scope.by)
     made = uses.filter(run__created_at__lte=clock.now()).order_by("-at", "-id")
@@ -156,7 +156,7 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
             changes,
             holding=holding,
             contradicted=[(pair[0].pk, pair[1].pk)] if pair else [],
-            sent=_sent(scope, facts),
+            sent=prompts_with(scope, facts),
         ),
         rival=rival,
         difference=diff_texts(*(each.content for each in pair)) if pair else None,

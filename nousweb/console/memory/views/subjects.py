@@ -44,7 +44,7 @@ from nousweb.console.memory.page_context import (
     memory_page,
 )
 from nousweb.console.memory.timeline import timeline_of
-from nousweb.console.memory.views.facts import OPEN_CONTRADICTION, open_contradictions
+from nousweb.console.memory.views.facts import OPEN_CONTRADICTION, open_contradictions, prompts_with
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound, existing
 
@@ -210,14 +210,14 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     found = scope.as_then(list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT]))
     if not things or (scope.past and not found):
         raise NotFound("No facts were ever stored about this subject.")
-    holding = set(facts.as_of(now).values_list("pk", flat=True))
     for fact in found:
         fact.agent = scope.agent
+    holding = {fact.pk for fact in found if fact.is_current}
     changes = FactChange.objects.filter(agent=scope.agent, fact__in=found, at__lte=now)
     moved = changes.filter(action__in=FactChange.VALIDITY_TRANSITIONS)
     pairs: list[Any] = []
     if not scope.past and scope.by.may("memory.view_memoryreview"):
-        pairs = list(open_contradictions(scope, found).values_list("old", "new", "pk"))
+        pairs = list(open_contradictions(scope, found).values_list("old", "new", "pk", "old__content", "new__content"))
     name = things[0].name
     may_change = scope.by.may(CHANGE)
     context = base_context(
@@ -227,10 +227,17 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         supersessions_query=urlencode(
             {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
-        line=timeline_of(found, moved, holding=holding, contradicted=[pair[:2] for pair in pairs]),
+        line=timeline_of(
+            found,
+            moved,
+            holding=holding,
+            contradicted=[pair[:2] for pair in pairs],
+            sent=prompts_with(scope, found),
+        ),
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
         contradiction=pairs[0][2] if pairs else None,
+        claims=either_words(*pairs[0][3:]) if pairs else "",
         things=[_thing(thing, found, may_change) for thing in things],
         may_erase=scope.by.may("memory.erase_memory"),
     )
