@@ -12,7 +12,7 @@ from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.resolve import review_resolve
-from memory.services.reviews.undo import review_undo
+from memory.services.reviews.undo import review_undo, supersession_undo
 from memory.services.subjects.changes import (
     subject_alias_add,
     subject_change_undo,
@@ -178,7 +178,7 @@ def test_repeated_sentence_is_answered_and_undone(ada, actor, person, answer, fa
     assert Subject.objects.standing().count() == 2
 
 
-@pytest.mark.parametrize("answer", ["same", "both", "merge", "reverse"])
+@pytest.mark.parametrize("answer", ["same", "both", "merge", "reverse", "same of two", "replace of two"])
 def test_undone_resolution_leaves_each_fact_as_it_was(ada, actor, person, answer):
     """Also one that it verified, confirmed or replaced, since its text or a value of its attribute was known before."""
 
@@ -195,7 +195,7 @@ def test_undone_resolution_leaves_each_fact_as_it_was(ada, actor, person, answer
         learn("Pays in class three.", value="three", **slot)
         told = learn("Pays with cards.", value="four", **slot) if answer == "both" else learn("Pays with cards.", "Bob")
         review, text = MemoryReview.objects.get(pk=told.review), ""
-    elif answer == "merge":
+    elif answer == "merge" or answer.endswith("of two"):
         new, text = learn("Owns a red bicycle.").fact, learn("Sells stamps on the market.").fact.content
         review = review_open(**common, kind="contradiction", about="pair", old=first, new=new)
     else:
@@ -203,9 +203,13 @@ def test_undone_resolution_leaves_each_fact_as_it_was(ada, actor, person, answer
         review = review_open(**common, kind="relearned", about="again", facts=[wrong.pk], proposal=text)
     known = list(Fact.objects.values_list("pk", flat=True))
     before = states()
-    review_resolve(review=review, resolution=answer, by=person, content=text)
+    review_resolve(review=review, resolution=answer.partition(" ")[0], by=person, content=text)
     assert states() != before
-    review_undo(review=review, by=person)
+    if answer.endswith("of two"):
+        # From the page of the fact.
+        supersession_undo(fact=Fact.objects.get(superseded_by__isnull=False), by=person)
+    else:
+        review_undo(review=review, by=person)
     assert states() == before
     assert not Fact.objects.active().exclude(pk__in=known).exists()
 

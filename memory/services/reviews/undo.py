@@ -54,9 +54,12 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         raise Conflict("This fact was not replaced: there is nothing to undo.")
     pairs = Q(old=fact, new=fact.superseded_by_id) | Q(old=fact.superseded_by_id, new=fact)
     rows = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
-    review = rows.filter(pairs, agent=fact.agent_id, status=Status.RESOLVED).first()
+    rows = rows.filter(pairs, agent=fact.agent_id, status=Status.RESOLVED)
+    review = next((row for row in rows if row.undoable), None)
+    if review is not None:
+        effects_undo(review, {name: review.before.get(name, {}) for name in ("endorsed", "confirmed")}, by)
     restored = fact_restore(fact=fact, by=by, reason=reason or "The supersession was undone.")
-    if review is not None and review.undoable:
+    if review is not None:
         review_reopen(review, by)
         _settled(review)
     return restored
