@@ -1,5 +1,6 @@
 """The rows that Home reads, in one statement that is written once, since that takes longer than its answer."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -60,7 +61,8 @@ def board_query(build: Any, *moments: str, author: bool = False) -> CachedQuery:
 
 
 def board_rows(queries: Mapping[str, CachedQuery], since: datetime, by: Principal) -> dict[str, Rows]:
-    """The rows of each query that `by` sees, by its name. Moments may come as text, which `moment_read` reads."""
+    """The rows of each query that `by` sees, by its name. Moments and JSON may come as text, which `moment_read` and
+    `json_read` read."""
     now, today = clock.now(), today_start()
     drawn = Period(DEFAULT_DAYS, now)
     values = {
@@ -81,6 +83,11 @@ def board_rows(queries: Mapping[str, CachedQuery], since: datetime, by: Principa
         # A cluster asks all its servers only for a statement of its own.
         return {name: query.rows(sight, **values) for name, query in queries.items()}
     return fetch_combined({name: query.bound(sight, **values) for name, query in queries.items()}) if queries else {}
+
+
+def json_read(value: Any) -> Any:
+    """JSON of such a row."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def moment_read(value: Any) -> Any:

@@ -39,7 +39,7 @@ from nousweb.console.home.attention import (
     waiting_items,
     webhook_failures,
 )
-from nousweb.console.home.board_rows import Sight, board_query, board_rows, moment_read
+from nousweb.console.home.board_rows import Sight, board_query, board_rows, json_read, moment_read
 from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
 from nousweb.console.home.system_health import (
     JUDGE_CALLS,
@@ -244,7 +244,7 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         )
     if len(scores) == 1:
         slug, kept, at = scores[0]
-        scored = {day: whole_score(one.score) for day, one in [*health_read(kept).items()][-DEFAULT_DAYS:]}
+        scored = {day: whole_score(one.score) for day, one in [*health_read(json_read(kept)).items()][-DEFAULT_DAYS:]}
         today = clock.now().date()
         (first, before), *_ = drawn = [*scored.items()]
         last, now = drawn[-1]
