@@ -195,6 +195,7 @@ def runs_give_up() -> int:
     ]
     for run in gone:
         _finish(run, Status.FAILED, error="The worker gave up after several attempts. Its log says why.")
+        _file_settle(run.pk)
     return len(gone)
 
 
@@ -343,10 +344,16 @@ def run_work(key: UUID, *, seconds: float = SLICE_SECONDS) -> bool:
     except OSError as error:
         log.warning("file_run_failed", run=str(run.pk), error=type(error).__name__)
         _finish(run, Status.FAILED, error=DISK_ERRORS[Kind(run.kind)])
+    left = _file_settle(key)
+    return left is not None and left.is_working and left.slice == run.slice
+
+
+def _file_settle(key: UUID) -> FileRun | None:
+    """The run as it is now, if it still is; a file that it no longer needs is deleted."""
     left = FileRun.objects.filter(pk=key).first()
     if left is None or not left.has_file:
         file_delete(key)
-    return left is not None and left.is_working and left.slice == run.slice
+    return left
 
 
 DISK_ERRORS = {

@@ -1,6 +1,7 @@
 """Exporting an agent on its pages: written by the worker, downloaded, and gone when anything of it is erased."""
 
 import json
+import os
 
 import pytest
 from django.test import TestCase
@@ -9,7 +10,8 @@ from django.urls import reverse
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from memory.lifecycle.runner import job_run
+from memory.jobs import JOB_LEASE
+from memory.lifecycle.runner import due_work_queue, job_run
 from memory.models import FileRun, Job
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
@@ -115,6 +117,19 @@ def test_what_is_erased_stays_in_no_file(admin, ada, system):
     with TestCase.captureOnCommitCallbacks(execute=True):
         agent_erase(agent=ada, by=system, reason="Asked.")
     assert not file_path(run.pk).exists()
+
+
+def test_nothing_is_left_of_an_export_whose_workers_were_killed(admin):
+    run = start(admin)
+    # As a worker leaves it that is killed while it writes.
+    half = file_runs.part_of(file_path(run.pk))
+    with open(file_runs.file_open(half, os.O_WRONLY), "w") as file:
+        file.write("The mole is three hundred metres long.")
+    dead = {"status": "running", "attempts": JOB_LEASE.max_attempts, "next_attempt_at": clock.now()}
+    Job.objects.filter(key=file_runs.job_key(run)).update(**dead)
+    due_work_queue()
+    run.refresh_from_db()
+    assert (run.status, half.exists()) == ("failed", False)
 
 
 def test_a_file_that_was_written_while_something_was_erased_is_given_up(admin, ada, system, monkeypatch):
