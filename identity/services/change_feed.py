@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
@@ -377,7 +377,7 @@ def changes_await(
     A reader publishes its own persona's stream, so that it finds everything committed before its request. The other
     persona's stream is published by its other readers, at the latest by the worker: no lock delays the actor. Raises
     TooMany if there is no change and too many readers of this caller, or of this process, are waiting, and NotAllowed
-    for a reader whose token was revoked, or who was deactivated, during the wait.
+    for a reader who may not see these changes any more when they come.
     """
     streams = streams_of(by)
 
@@ -396,14 +396,23 @@ def changes_await(
             if stopping.wait(min(POLL_SECONDS, left)):
                 break
             page = read(page.positions, False)
-    holder = (
-        ApiToken.objects.filter(pk=by.id, revoked_at=None)
-        if by.token
-        else User.objects.filter(pk=by.id, is_active=True)
-    )
-    if page.changes and not holder.exists():
-        raise NotAllowed("The access of this reader was revoked while it waited.")
+    if page.changes and not _may_see(_reloaded(by), agent, page.changes):
+        raise NotAllowed("The access of this reader ended while it waited.")
     return page
+
+
+def _reloaded(by: Principal) -> Principal:
+    """The same token or person with the rights of this moment; with none for one that opens nothing any more."""
+    if by.token is None:
+        return replace(by, user=User.objects.filter(pk=by.id).first())
+    tokens = ApiToken.objects.usable().exclude(secret_expires_at__lte=clock.now())
+    return replace(by, token=tokens.filter(pk=by.id).first())
+
+
+def _may_see(by: Principal, agent: Agent, changes: Sequence[Change]) -> bool:
+    kinds, personas = {change.kind for change in changes}, {change.persona for change in changes}
+    reaches = by.agents is None or agent.pk in by.agents
+    return reaches and kinds <= kinds_of(by) and personas <= set(streams_of(by))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from identity.api.changes import cursor_decode, cursor_encode
-from identity.models import AuditEvent, Change, ChangeStream
+from identity.models import AgentLimit, AuditEvent, Change, ChangeStream
 from identity.policy.changes import ACTIONS, CHANGE_KINDS
 from identity.principal import Principal
 from identity.services.agents import agent_update
@@ -25,6 +25,7 @@ from identity.services.tokens import token_create, token_revoke
 from memory.services.censors import censor_check, censor_create
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
+from nousweb.lib import clock
 from nousweb.lib.shutdown import stopping
 
 
@@ -400,17 +401,24 @@ class TestWaiting:
         assert ids(page(caller, after=cursor, wait=20, kinds="episode.*")) == ["2"]
         thread.join()
 
-    @pytest.mark.parametrize("of", ["token", "person"])
-    def test_tells_nothing_to_who_lost_access_meanwhile(self, api, ada, actor_token, bob, charlie, of):
-        caller = api.as_token(actor_token) if of == "token" else api.as_person(bob)
+    @pytest.mark.parametrize("lost", ["revoked", "expired", "not renewed", "deactivated", "role", "agent", "deleted"])
+    def test_tells_nothing_to_who_lost_access_meanwhile(self, api, ada, actor_token, bob, charlie, lost):
+        of_token = lost in ("revoked", "expired", "not renewed")
+        caller = api.as_token(actor_token) if of_token else api.as_person(bob)
         cursor = page(caller, agent="ada", after="now")["next"]
+        losses = {
+            "revoked": lambda: token_revoke(token=ada.tokens.get(), by=Principal.of_user(charlie)),
+            "expired": lambda: ada.tokens.update(expires_at=clock.now()),
+            "not renewed": lambda: ada.tokens.update(secret_expires_at=clock.now()),
+            "deactivated": lambda: type(bob).objects.filter(pk=bob.pk).update(is_active=False),
+            "role": bob.groups.clear,
+            "agent": lambda: AgentLimit.objects.create(person=bob, agents=[]),
+            "deleted": lambda: type(bob).objects.filter(pk=bob.pk).delete(),
+        }
 
         def revoke():
             time.sleep(0.6)
-            if of == "token":
-                token_revoke(token=ada.tokens.get(), by=Principal.of_user(charlie))
-            else:
-                type(bob).objects.filter(pk=bob.pk).update(is_active=False)
+            losses[lost]()
             record(ada, "1")
 
         thread = in_thread(revoke)
