@@ -25,7 +25,7 @@ class Note(NamedTuple):
 
     key: int
     kind: str = ""
-    told: str = "Words in common, which need not support it."
+    told: str = "Shares words with it, but may say something else."
 
 
 def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, str]) -> dict[int, list[Note]]:

@@ -327,7 +327,7 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     assert "Since when?</textarea>" in markup(other)
     assert other.context["diff"].identical
     alike = markup(client.get(COMPARE, {"a": "now", "b": "now", "table": "1"}))
-    assert re.search(r"<details class=\"more\" *open> <summary *> 1 recent question gets the same prompt", alike)
+    assert re.search(r"<details class=\"more\" *> <summary *> 1 recent question gets the same prompt", alike)
     # A question may be longer than an address, so it is posted, here as a preview and there without a model. The
     # address names what was chosen, and the question where it can.
     shown_at = f"{COMPARE}?a=now&b=now&input=Since+when%3F"
@@ -366,9 +366,10 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
         "Bye?",
     ]
     # What an expectation stands against comes first, and what is the same for the others is said once.
-    (differ, unlike), (alike, steady) = found.context["trial"]["groups"]
+    (differ, unlike, unfolded), (alike, steady, folded) = found.context["trial"]["groups"]
     assert differ == "1 question stands out: 1 expectation would fail"
     assert [asked for asked, *_ in unlike] == ["Hello?"]
+    assert (unfolded, folded) == (True, False), "only what differs is worth reading row by row"
     assert re.fullmatch(
         r"1 recent question and 1 expectation change alike: \d+ tokens longer, the same memories, all hold", alike
     )
@@ -384,7 +385,7 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
     # The other way round, from what is tried to what is in force, and without scripts on the page itself.
     back = client.get(COMPARE, {"a": str(first.pk), "b": "now", "table": "1"})
     assert "fails → holds" in markup(back)
-    (words, rows_of), _ = back.context["trial"]["groups"]
+    (words, rows_of, _), _ = back.context["trial"]["groups"]
     assert words == "1 question stands out: 1 expectation would hold again"
     assert [row.tokens_change < 0 for _, row, *_ in rows_of] == [True]
     assert rows() == before

@@ -483,7 +483,7 @@ def test_run_says_which_names_and_numbers_of_its_answer_are_not_in_the_prompt(ad
     run, client = make_run(ada, actor), browser(alice)
     context_respond(run=run, response="The ledger export failed: the replica disk was 91% full.", by=actor)
     page = text(client.get(run.get_absolute_url()))
-    assert "No name or number was found in the answer that the agent was not given." in page
+    assert "Every name and number that was checked comes from what the agent was given." in page
     answer = "The replica disk was 91 % full of 250 GB. Ask Dave on Tuesday."
     ContextRun.objects.filter(pk=run.pk).update(response=answer)
     shown = text(client.get(run.get_absolute_url()))

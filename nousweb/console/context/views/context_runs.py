@@ -183,8 +183,8 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
     told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
     if compared and not words:
         # Not in green: words that are there support nothing yet.
-        told = "No name or number was found in the answer that the agent was not given."
-    return {"told": told, "absent": words, "look": "answer-check outcome-error" if words else "help"}, absent
+        told = "Every name and number that was checked comes from what the agent was given."
+    return {"told": told, "absent": words, "look": f"answer-check{' outcome-error' if words else ''}"}, absent
 
 
 def answer_pieces(

@@ -218,10 +218,15 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
     usual = Counter(line for _, row, line, *_ in steady if row.changed).most_common(1)
     alike = [one for one in steady if one[1].changed and one[2] == usual[0][0]]
     others = [one for one in shown if one not in alike and one not in same]
-    groups = [(_others_words(others), others), (_alike_words(alike), alike), (_alike_words(same), same)]
+    # Only rows that differ are worth reading one by one.
+    groups = [
+        (_others_words(others), others, True),
+        (_alike_words(alike), alike, False),
+        (_alike_words(same), same, False),
+    ]
     return {
-        "groups": [(words, found[:MAX_ROWS]) for words, found in groups if found],
-        "more": sum(len(found[MAX_ROWS:]) for _, found in groups),
+        "groups": [(words, found[:MAX_ROWS], is_open) for words, found, is_open in groups if found],
+        "more": sum(len(found[MAX_ROWS:]) for _, found, _ in groups),
         "about": "Each question is asked in its own session; below it begins a new one, so its tokens may differ.",
         "longest": MAX_ADDRESS_CHARACTERS,
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
