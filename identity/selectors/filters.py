@@ -7,6 +7,7 @@ import django_filters
 from django import forms
 from django.db import connection
 from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KT
 
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -148,8 +149,11 @@ class AuditFilter(ListFilter):
         return queryset.filter(channel="" if value == "itself" else value)
 
     def filter_words(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
-        """A part of the label or the message; or the whole id of the object or of the request, as logs have it."""
+        """A part of the label or the message, or of the pattern of a censor, whose label is its reason; or the whole id
+        of the object or of the request, as logs have it."""
+        of_censors = AuditEvent.objects.filter(object_type="censor").alias(pattern=KT("after__pattern"))
         words = Q(object_label__ilike=value) | Q(message__ilike=value)
+        words |= Q(object_type="censor", object_id__in=of_censors.filter(pattern__ilike=value).values("object_id"))
         return queryset.filter(words | Q(object_id=value) | Q(request_id=value))
 
     def filter_object(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:

@@ -10,7 +10,7 @@ from context.services.context import context_outcome
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
 from identity.services.proposals import proposal_approve
-from memory.services.censors import censor_check, censor_create
+from memory.services.censors import censor_check, censor_create, censor_update
 from memory.services.facts import fact_supersede
 from memory.services.subjects.changes import subject_alias_add, subject_create, subject_edit
 from nousweb.lib import clock
@@ -153,6 +153,15 @@ def test_check_tells_its_censor_and_a_failure_is_marked(ada, actor, bob):
     assert added == ["Secrets stay here."]
     assert told["context.outcome"][0] == "reported failure with the prompt"
     assert page.content.decode().count('class="down"') == 1
+
+
+def test_audit_finds_all_records_of_a_censor_by_its_pattern_as_by_its_reason(ada, actor, system, bob):
+    for pattern in ("passwords?", "pin code"):
+        censor = censor_create(agent=ada, pattern=pattern, severity="warn", reason="Secrets stay here.", by=actor)
+        censor_update(censor=censor, active=False, by=system)
+    for words, found in (("PASSWORDS?", 2), ("Secrets stay", 4), ("nobody wrote this", 0)):
+        page = browser(bob).get("/audit/", {"q": words})
+        assert sum(len(row.every) for row in page.context["rows"]) == found, words
 
 
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):
