@@ -20,6 +20,7 @@ from nous_client import (
 
 from context.models import ContextRecall
 from memory.models import Event, Fact
+from memory.services.erasure import fact_erase
 from tests.event_loops import to_its_end
 from tests.factories import make_token
 from tests.judge_server import KEY, JudgeServer, Reply
@@ -102,7 +103,7 @@ def test_turn_that_fails_or_says_nothing_reports_nothing(nous, bruno):
         nous.turn("s", "Hello").system_prompt  # noqa: B018
 
 
-def test_turn_whose_user_asks_to_be_forgotten_leaves_nothing(live_server, bruno):
+def test_turn_whose_user_asks_to_be_forgotten_leaves_nothing(live_server, bruno, other_token):
     token = make_token(bruno, scopes=["memory:read", "memory:write", "context:read", "users:manage"])
 
     async def forget():
@@ -110,15 +111,28 @@ def test_turn_whose_user_asks_to_be_forgotten_leaves_nothing(live_server, bruno)
             await nous.erase_user("tom", "Asked for.")
             turn.answer = "Done."
 
-    with Nous(live_server.url, token) as nous:
+    with Nous(live_server.url, token) as manager, Nous(live_server.url, other_token) as nous:
         nous.learn_fact("Tom lives in Lisbon.", user="tom")
         with nous.turn("s", "Forget everything about me.", user="tom") as turn:
-            nous.erase_user("tom", "Asked for.")
+            manager.erase_user("tom", "Asked for.")
             turn.answer = "Done."
         assert turn.report is None
     to_its_end(forget())
     assert not Event.objects.filter(agent=bruno).exists()
     assert not Fact.objects.filter(agent=bruno).exists()
+
+
+def test_turn_of_which_a_memory_was_erased_is_recorded_all_the_same(nous, bruno, system):
+    def loses_a_memory():
+        fact = nous.learn_fact("Tom lives in Lisbon.", user="tom").fact
+        with nous.turn("s", "Where do I live?", user="tom") as turn:
+            fact_erase(fact=Fact.objects.get(pk=fact.id), by=system, reason="Asked for.")
+            turn.answer = "In Lisbon."
+
+    with pytest.raises(NotFound):
+        loses_a_memory()
+    said = Event.objects.filter(agent=bruno, user="tom").order_by("id").values_list("content", flat=True)
+    assert list(said) == ["Where do I live?", "In Lisbon."]
 
 
 def test_turn_that_looks_up_more_is_judged_by_it(nous, bruno):

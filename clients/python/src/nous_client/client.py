@@ -33,7 +33,7 @@ from nous_client.models import (
     WorkingMemory,
 )
 from nous_client.retries import Attempts, Settings, answer_of, request_of
-from nous_client.turn import AsyncTurn, Turn
+from nous_client.turn import ERASED, AsyncTurn, Turn
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -215,6 +215,7 @@ class Nous:
     def erase_user(self, user: str, reason: str) -> None:
         """Erase everything of a user for good. The token needs the scope users:manage."""
         self.send(calls.erase_user(user, reason))
+        ERASED[user] += 1
 
     def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> Iterator[tuple[Change, str]]:
         """Changes in order, each with the cursor to go on from after it was dealt with; ends when there is none.
@@ -407,6 +408,7 @@ class AsyncNous:
     async def erase_user(self, user: str, reason: str) -> None:
         """Erase everything of a user for good. The token needs the scope users:manage."""
         await self.send(calls.erase_user(user, reason))
+        ERASED[user] += 1
 
     async def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> AsyncIterator[tuple[Change, str]]:
         """Changes in order, each with the cursor to go on from after it was dealt with; ends when there is none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from types import TracebackType
@@ -39,6 +40,9 @@ class AsyncTurnClient(Protocol):
     async def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion: ...
 
 
+ERASED: Counter[str] = Counter()
+"""How often this process erased each user, through whichever client: a turn may have another token than what erases."""
+
 MARKS = 4
 """The most `cache_control` that a request to Anthropic may have."""
 
@@ -60,6 +64,16 @@ class _TurnState:
         self.answer = ""
         self.report: Report | None = None
         self._context: Context | None = None
+        self._erased_before = 0
+
+    def _begin(self, context: Context) -> None:
+        self._context, self._erased_before = context, ERASED[self.options.get("user", "")]
+        context.raise_if_blocked()
+
+    @property
+    def _is_forgotten(self) -> bool:
+        """Whether the turn's user was erased in it."""
+        return ERASED[self.options.get("user", "")] > self._erased_before
 
     @property
     def context(self) -> Context:
@@ -113,9 +127,9 @@ class Turn(_TurnState):
     the messages.
 
     Entering raises Blocked if a censor forbids the input. Nothing is reported if the block raises, or if `answer` stays
-    empty, or if the context was erased meanwhile, as by `erase_user`. If the report fails, the messages are recorded
-    before its error is raised. `create` calls a model of the
-    anthropic SDK and sets `answer` by itself.
+    empty, or if `erase_user` was called for the turn's user meanwhile. If the report fails, as where a memory of the
+    prompt was erased, the messages are recorded before its error is raised. `create` calls a model of the anthropic SDK
+    and sets `answer` by itself.
     """
 
     def __init__(self, nous: TurnClient, session_id: str, input: str, options: Mapping[str, Any]) -> None:
@@ -123,8 +137,7 @@ class Turn(_TurnState):
         self.nous = nous
 
     def __enter__(self) -> Self:
-        self._context = self.nous.context(self.input, self.session_id, **self.options)
-        self._context.raise_if_blocked()
+        self._begin(self.nous.context(self.input, self.session_id, **self.options))
         return self
 
     def create(self, client: Any, **arguments: Any) -> Any:
@@ -151,7 +164,8 @@ class Turn(_TurnState):
             try:
                 self.report = self.nous.report_answer(self.context.id, self.answer)
             except NotFound:
-                # The context was erased during the turn, with all that is known of its user: forget this too.
+                if not self._is_forgotten:
+                    raise
                 events = []
             finally:
                 if events:
@@ -166,8 +180,7 @@ class AsyncTurn(_TurnState):
         self.nous = nous
 
     async def __aenter__(self) -> Self:
-        self._context = await self.nous.context(self.input, self.session_id, **self.options)
-        self._context.raise_if_blocked()
+        self._begin(await self.nous.context(self.input, self.session_id, **self.options))
         return self
 
     async def create(self, client: Any, **arguments: Any) -> Any:
@@ -194,6 +207,8 @@ class AsyncTurn(_TurnState):
             try:
                 self.report = await self.nous.report_answer(self.context.id, self.answer)
             except NotFound:
+                if not self._is_forgotten:
+                    raise
                 events = []
             finally:
                 if events:
