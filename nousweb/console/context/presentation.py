@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -149,6 +149,8 @@ SECTION_HINTS = {
     "short_term": "Summaries of the latest sessions like this one",
 }
 """What a section contains whose name does not say it."""
+UNSEARCHED = {"recent": "recent", "working_memory": "session"}
+"""Why a section is in the prompt that is not searched, where it is not in every one."""
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -253,7 +255,7 @@ class PromptView:
                         "type": item["type"],
                         "id": item["id"],
                         "tokens": item.get("tokens", 0),
-                        "relevance": _reached(found.get((item["type"], item["id"])), self.time),
+                        "relevance": _came(section, found.get((item["type"], item["id"])), self.time),
                         "place": "".join(
                             f", {name} {item[name]}" for name in ("project", "task", "user") if item.get(name)
                         ),
@@ -447,6 +449,7 @@ class PromptView:
                 )
             )
         counts, time = {one["code"]: one["count"] for one in self.verdicts}, self.time
+        excluded = (self.record.decisions.get("policy") or {}).get("excluded_kinds", ())
         pages = {"profile": reverse("context_profile", args=[self.record.profile_id or "-"])}
         if by and by.may(CHANGE):
             pages["settings"] = f"{reverse('agent_context_settings', args=[self.slug])}#budgets-title"
@@ -459,9 +462,9 @@ class PromptView:
                 "count": counts[one["verdict"]],
                 "help": helps.get(one["verdict"], ("", "")),
                 "title": _SUMMARY_LABEL.sub("Session: ", one["text"], count=1).strip().partition("\n")[0],
-                "by_time": _by_time(one, time),
-                "day": _by_time(one, time),
-                "reached": _reached({"relevance": 0, **one}, time),
+                "day": (day := _by_time(one, time)),
+                "measure": "Kind" if (rule := _excluded(one, excluded)) else "Asked about" if day else "Relevance",
+                "reached": rule or _reached({"relevance": 0, **one}, time),
                 "least": f"of {one['threshold']:.2f}" if one["verdict"] == "below_threshold" else "",
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
@@ -538,11 +541,24 @@ def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict
     return {**shown, "by_time": by_time, "when": str(candidate.get("happened_at") or "")[:10]}
 
 
-def _reached(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:
-    """The relevance of a candidate to the question, or the time that it is of instead; "" if always there."""
-    if candidate and _by_time(candidate, time):
+def _came(section: Mapping[str, Any], candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:
+    """Why an item is in a section of the prompt, in a word or by its relevance to the question."""
+    if not candidate or candidate["verdict"] != "included":
+        return UNSEARCHED.get(section.get("key", ""), "always")
+    return "pinned" if candidate.get("pinned") else _reached(candidate, time)
+
+
+def _excluded(candidate: Mapping[str, Any], kinds: Collection[str]) -> str:
+    """The kinds for which the profile excludes a candidate, whatever its relevance; "" if it does not."""
+    found = candidate.get("kinds", ()) if candidate["verdict"] == "excluded_kind" else ()
+    return ", ".join(kind.replace("_", " ") for kind in found if kind in kinds)
+
+
+def _reached(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
+    """The relevance of a candidate to the question, or the time that it is of instead."""
+    if _by_time(candidate, time):
         return f"“{time['text']}”"
-    return f"{candidate['relevance']:.2f}" if candidate and candidate.get("relevance") is not None else ""
+    return "" if candidate.get("relevance") is None else f"{candidate['relevance']:.2f}"
 
 
 def _by_time(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:

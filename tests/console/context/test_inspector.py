@@ -9,6 +9,7 @@ from django.urls import reverse
 from context.engine.analysis.request import ContextRequest, Message
 from context.engine.assembly.prompt_section import line_parts
 from context.models import ContextRun
+from context.services.agent_settings import context_pin
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
@@ -80,6 +81,21 @@ def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, ac
     assert re.search(r'data-label="Asked about"[^>]*>\s*“yesterday”', text(page)), (
         "so in the list of what was considered"
     )
+
+
+def test_inspector_tells_in_a_word_why_each_memory_is_there_or_excluded(ada, ledger, system, alice, reviewer):
+    make_fact(ada, "Traders like tea.", system, category="preference", subject="Traders")
+    pin, tool = make_fact(ada, "Apples are red.", system), "The ledger export wrote 40 rows."
+    context_pin(agent=ada, item_type="fact", item_id=str(pin.pk), by=reviewer)
+    make_fact(ada, tool, system, kind="tool_output")
+    page = text(browser(alice).get(URL, {"input": EXPORT}))
+    told = {line: why for why, line in re.findall(r'data-relevance="([^"]*)"[^>]*>-? ?([^<]*)<', page)}
+    assert {why for line, why in told.items() if "tea" in line} == {"always"}
+    assert {why for line, why in told.items() if "Apples" in line} == {"pinned"}
+    assert {why for line, why in told.items() if "Current task" in line} == {"session"}
+    assert re.search(rf'{tool}</a>\s*<span class="num">tool output <', page), "the rule, not how relevant it is"
+    page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
+    assert re.search(r'data-label="Kind"[^>]*>\s*tool output', page)
 
 
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
