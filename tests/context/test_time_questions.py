@@ -163,9 +163,12 @@ def test_last_conversations_are_listed_for_questions_or_as_set(api, actor_token,
     assert [one["title"] for one in recent] == ["Swimming", "Cooking"]
 
 
-def test_long_title_of_a_conversation_ends_in_a_mark(api, actor_token):
+def test_long_titles_of_conversations_end_after_a_word_and_all_fit(api, actor_token):
     caller = api.as_token(actor_token)
-    title = "Our web shop is slow since Friday, and nobody has changed anything" + ", as far as we know" * 4
-    assert caller.post("/episodes", {"title": title}).status_code == 201
-    prompt = caller.post("/context", {"session_id": "s", "input": "Where were we?"}).json()["system_prompt"]
-    assert f" {title[:119].rstrip()}…\n" in prompt
+    for day in ("Monday", "Tuesday", "Thursday", "Friday", "Sunday"):
+        title = f"Our web shop is slow since {day}, and nobody of the team has changed anything, as far as we know"
+        assert caller.post("/episodes", {"title": title}).status_code == 201
+    body = {"session_id": "s", "input": "Where were we?", "budget": 150}
+    prompt = caller.post("/context", body).json()["system_prompt"]
+    assert prompt.count(" Our web shop is slow since ") == 5
+    assert " Our web shop is slow since Thursday…\n" in prompt

@@ -9,7 +9,6 @@ from django.db.models import Q
 from context.engine.analysis.agent_time import RecentMode
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item
-from context.engine.assembly.inclusion_filters import shortened
 from context.engine.assembly.prompt_section import source_of
 from memory.layers.short_term_search import stm_window
 from memory.models import ProjectScope, Trust, keys_of
@@ -23,6 +22,8 @@ RECENT_SECTION, RECENT_LABEL = "recent", "Recent Conversations"
 RECENT_HOURS = 48
 MAX_RECENT = 5
 MAX_RECENT_LISTED = 50
+TITLE_CHARACTERS = 40
+"""Of a title in a prompt: MAX_RECENT of them fit the budget of the section."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -82,7 +83,7 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
             Item(
                 one.type,
                 one.id,
-                f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(shortened(one.title))}",
+                f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(_cut(one.title))}",
                 place,
                 **keys_of(one),
                 screened_as=screening_class(one.trust, one.type) or Trust.AGENT,
@@ -112,3 +113,11 @@ def _title(text: str) -> str:
     """The first line of a text; of a loop's summary without its label."""
     line = text.strip().partition("\n")[0]
     return line.partition(": ")[2] or line
+
+
+def _cut(title: str) -> str:
+    """A title for a prompt: a long one ends after a word."""
+    if len(title) <= TITLE_CHARACTERS:
+        return title
+    end = title.rfind(" ", TITLE_CHARACTERS // 2, TITLE_CHARACTERS)
+    return f"{title[: end if end > 0 else TITLE_CHARACTERS - 1].rstrip(' ,;:.')}…"
