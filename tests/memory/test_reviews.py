@@ -108,6 +108,16 @@ def test_review_merge_needs_a_text(review, resolve):
     assert resolve("merge").status_code == 422
 
 
+def test_review_merge_into_words_known_of_another_subject_leaves_that_alone(review, resolve, api, ada, actor, bob):
+    words = "Rarely goes to the gym."
+    other = fact_learn(agent=ada, content=words, subject="Zoe", by=actor).fact
+    assert resolve("merge", content=words).status_code == 200
+    merged = Fact.objects.active().exclude(pk=other.pk).get()
+    assert (merged.content, merged.subject) == (words, review.old.subject)
+    assert api.as_person(bob).request("POST", f"/reviews/{review.pk}/undo", query={"agent": "ada"}).status_code == 200
+    assert active() == sorted([OLD, NEW, words])
+
+
 def test_review_of_facts_settled_elsewhere_cannot_be_resolved(review, resolve, system):
     from memory.services.facts import fact_invalidate
 

@@ -291,6 +291,17 @@ class TestFoundWrong:
         assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
         assert active() == []
 
+    def test_retired_fact_restored_in_words_known_of_another_subject_leaves_that_alone(
+        self, learn, wrong, said, person
+    ):
+        words = "Tim resides in Rome."
+        said(words, subject="Timothy")
+        review = learn(words)["review"]
+        resolve(person, review, "reverse")
+        assert sorted(Fact.objects.active().values_list("subject", flat=True)) == ["Tim", "Timothy"]
+        assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
+        assert list(Fact.objects.active().values_list("subject", "content")) == [("Timothy", words)]
+
     def test_retired_fact_may_be_learned_again_by_a_person(self, wrong, said):
         assert said(ROME)["action"] == "stored"
         assert active() == [ROME]

@@ -344,6 +344,7 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
             by=by,
             exclude=[each.pk for each in sources],
             precheck=Precheck(),
+            repeats=True,
         )
         into, undo = learned.fact, undo | _learning_undo(learned)
     for each in sources:
@@ -450,6 +451,7 @@ def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) ->
         source=f"review: {by.name}"[:200],
         by=by,
         precheck=Precheck(),
+        repeats=True,
     )
     return _learning_undo(learned)
 
