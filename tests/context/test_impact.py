@@ -236,7 +236,7 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     query = {"question": str(question.pk), "answer": ["replace", "new_wrong"], "brief": "1"}
     both = markup(client.get(url, query, headers={"HX-Request": "true"}))
     assert both.count("1 prompt</strong> of 1 in 7 days") == 1
-    assert "Each answer changes <strong>1 prompt</strong> of 1 in 7 days." in both
+    assert "Each resolution changes <strong>1 prompt</strong> of 1 in 7 days." in both
     query["answer"] = ["replace", "new_wrong"] * 50
     again = client.get(url, query, headers={"HX-Request": "true"})
     assert len(again.context["answers"]) == 2, "an answer that is named again is not replayed again"

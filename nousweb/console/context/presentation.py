@@ -97,14 +97,17 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
     url = reverse("agent_context_run", args=[run.agent.slug, prefix.previous.pk])
     if by.may(ASSEMBLE):
         url = f"{reverse('agent_context_compare', args=[run.agent.slug])}?a={prefix.previous.pk}&b={run.pk}"
-    part = "All" if prefix.ended_by is None else f"{prefix.share} %"
-    words = format_html('{} as in the <a href="{}">previous prompt</a>', part, url)
+    part = "All of it" if prefix.ended_by is None else f"{prefix.share} %"
+    words = format_html('{} equals the <a href="{}">previous prompt</a>', part, url)
     if prefix.ended_by is None:
         return words
     changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)
     cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "")
     return format_html(
-        "{}, so cacheable; then {} differs{}", words, prefix.ended_by.label, f" ({cause})" if cause else ""
+        "{} and can come from the model's cache; {} is the first that differs{}.",
+        words,
+        prefix.ended_by.label,
+        f" ({cause})" if cause else "",
     )
 
 

@@ -50,20 +50,8 @@ class SplitView:
 
 PENDING = (ChangeProposal.Status.PENDING.value,)
 VIEWS = {
-    # What is in effect already waits for nobody's decision.
     "all": SplitView("All", "", statuses=PENDING),
     "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), PENDING),
-    "applied": SplitView(
-        "Applied",
-        "applied",
-        (PROPOSAL,),
-        (ChangeProposal.Status.APPLIED.value,),
-        noun="applied without asking, to check",
-        empty=(
-            "No applied change to check",
-            "Changes that an agent makes to its preferences or protocols, within its guardrails, appear here.",
-        ),
-    ),
     "reviews": SplitView("Reviews", REVIEW, (REVIEW,)),
     "censors": SplitView(
         "Censors",
@@ -99,6 +87,18 @@ VIEWS = {
         "snoozed",
         scope="snoozed",
         empty=("Nothing is snoozed", "Snoozed items appear here until they return to the inbox."),
+    ),
+    # What is in effect already waits for nobody, so that it is no part of all.
+    "applied": SplitView(
+        "To check",
+        "applied",
+        (PROPOSAL,),
+        (ChangeProposal.Status.APPLIED.value,),
+        noun="applied without asking, to check",
+        empty=(
+            "No applied change to check",
+            "Changes that an agent makes to its preferences or protocols, within its guardrails, appear here.",
+        ),
     ),
 }
 """By name in the address."""
@@ -364,6 +364,7 @@ def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any
             "url": InboxFilter(view=name).url(),
             "active": shown == name,
             "count": counts[view.counted],
+            "is_apart": name == "applied",
         }
         for name, view in VIEWS.items()
         if any(by.may(VIEW_RIGHTS[item_type]) for item_type in view.types)

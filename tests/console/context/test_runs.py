@@ -172,17 +172,21 @@ def test_run_page_says_how_its_prompt_begins_like_the_one_before_and_what_ended_
     assert beginning(first) is None
     again = make_run(ada, actor, "hello")
     compared = f'<a href="{COMPARE}?a={first.pk}&amp;b={again.pk}">previous prompt</a>'
-    assert beginning(again) == f"All as in the {compared}"
+    assert beginning(again) == f"All of it equals the {compared}"
     make_fact(ada, "Tim likes tea.", actor, category="preference")
     told = make_run(ada, actor, "hello")
     share = 100 * told.system_prompt.index("User Profile") // len(told.system_prompt)
-    assert beginning(told).startswith(f"{share} % as in the ")
-    assert beginning(told).endswith("</a>, so cacheable; then User Profile differs (fact learned)")
+    assert beginning(told).startswith(f"{share} % equals the ")
+    assert beginning(told).endswith(
+        "</a> and can come from the model's cache; User Profile is the first that differs (fact learned)."
+    )
     asked = make_run(ada, actor, "Why does it fail?", session="another")
     assert f"a={told.pk}&amp;b={asked.pk}" in beginning(asked), (
         "the first of a session begins like the agent's last one"
     )
-    assert beginning(asked).endswith("</a>, so cacheable; then Current Frame differs (the request)")
+    assert beginning(asked).endswith(
+        "</a> and can come from the model's cache; Current Frame is the first that differs (the request)."
+    )
 
 
 def test_run_without_structure_still_has_a_page(ada, actor, alice):
