@@ -53,13 +53,13 @@ function choose(button) {
   return true;
 }
 
-// "Apply" is for what was chosen.
+// What is applied is what was chosen, by its name.
 function offerApply() {
   const button = document.querySelector("button[data-apply]");
   if (!button) return;
-  const chosen = [...button.form.elements].some((one) => one.name === "choice" && one.checked);
+  const chosen = button.form.querySelector("[name=choice]:checked")?.closest(".choice").querySelector("button");
   button.disabled = !chosen;
-  document.querySelector("[data-apply-hint]").hidden = chosen;
+  button.querySelector("span").textContent = chosen ? `Apply: ${chosen.getAttribute("aria-label")}` : "Choose a resolution";
 }
 document.addEventListener("change", offerApply);
 document.addEventListener("htmx:load", offerApply);

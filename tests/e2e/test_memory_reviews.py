@@ -79,7 +79,7 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     expect(page.locator(".review-undo")).to_contain_text("Kept both")
     press_key(page, "u")
     expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
-    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    expect(page.get_by_role("button", name="Choose a resolution")).to_be_disabled()
     page.get_by_role("radio", name="Both are true").check()
     press_key(page, "Enter")
     expect(page.locator(".review-undo")).to_contain_text("Kept both")
@@ -96,7 +96,7 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     assert Fact.objects.active().filter(content="The archive job rarely fails at night.").exists()
 
 
-def test_phone_offers_the_commonest_answers_without_scrolling(
+def test_phone_applies_the_chosen_resolution_and_offers_no_other_way(
     log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
 ) -> None:
     review = make_review(ada, actor, "The lift never stops at night.", "The lift sometimes stops at night.")
@@ -104,13 +104,12 @@ def test_phone_offers_the_commonest_answers_without_scrolling(
     page.goto(f"/review/memory/{review.pk}/")
     bar = page.get_by_role("group", name="Decision")
     expect(page.get_by_role("radio").first).to_be_in_viewport()
-    expect(bar.get_by_role("button", name="Apply")).to_be_hidden()
-    expect(bar.get_by_role("button", name="New is wrong")).to_be_in_viewport(ratio=1)
+    expect(bar.get_by_role("button", name="Choose a resolution")).to_be_in_viewport(ratio=1)
+    expect(bar.get_by_role("button", name="Choose a resolution")).to_be_disabled()
     page.get_by_role("radio", name="Both are true").check()
-    expect(bar.get_by_role("button", name="Apply")).to_be_in_viewport(ratio=1)
-    expect(bar.get_by_role("button", name="New is wrong")).to_be_hidden()
-    page.goto(f"/review/memory/{review.pk}/")
-    bar.get_by_role("button", name="New replaces old").click()
+    expect(bar.get_by_role("button", name="Apply: Both are true")).to_be_enabled()
+    page.get_by_role("radio", name="New replaces old").check()
+    bar.get_by_role("button", name="Apply: New replaces old").click()
     expect(page.locator(".review-undo")).to_be_visible()
     review.refresh_from_db()
     assert (review.status, review.resolution) == ("resolved", "replace")

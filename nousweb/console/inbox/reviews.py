@@ -109,11 +109,6 @@ BUTTONS_OF_KIND = {
     ),
 }
 """Button texts per review kind; they override RESOLUTION_BUTTONS."""
-COMMON = {
-    Kind.DUPLICATE: (Resolution.SAME, Resolution.REPLACE),
-    Kind.CONTRADICTION: (Resolution.REPLACE, Resolution.NEW_WRONG),
-}
-"""The resolutions that a phone offers without scrolling, of kinds with many; of others the first two."""
 SUGGESTED = {
     Relation.UPDATE: Resolution.REPLACE,
     Relation.DUPLICATE: Resolution.SAME,
@@ -198,7 +193,6 @@ def _review_page(
             "diff": diff_texts(*texts[:: -1 if _stays(review) else 1]) if all(texts) else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": answers,
-            "common": [each for each in answers if each.value in COMMON.get(Kind(review.kind), ())] or answers[:2],
             "outcome": outcome,
             "decision": outcome.phrase if outcome else review.answer or review.get_status_display(),
             "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
