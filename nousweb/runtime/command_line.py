@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from traceback import walk_tb
 
 from nousweb import __version__
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
-    from django.db import OperationalError, ProgrammingError
+    from django.db import OperationalError, ProgrammingError, connection
 
     from nousweb.lib.env import BadSetting
     from nousweb.runtime import postgres
@@ -58,12 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         execute_from_command_line(arguments)
     except (postgres.PostgresProblem, BadSetting, ImproperlyConfigured) as problem:
         sys.exit(f"nous: {problem}")
-    except (OperationalError, ProgrammingError) as error:
-        state = getattr(error.__cause__, "sqlstate", "")
-        if state is None:
-            sys.exit(f"nous: The database cannot be reached: {str(error).splitlines()[0]}.")
-        # A table is missing.
-        if state != "42P01":
+    except OperationalError as error:
+        # The driver raises the same, without a code too, for statements that it cannot send.
+        if all(frame.f_code.co_name != "get_new_connection" for frame, _ in walk_tb(error.__traceback__)):
+            raise
+        sys.exit(f"nous: The database cannot be reached: {(str(error).strip() or 'no answer').splitlines()[0]}.")
+    except ProgrammingError as error:
+        from django.db.migrations.recorder import MigrationRecorder
+
+        # A table is missing; or a statement names one that it does not read from.
+        is_missing = getattr(error.__cause__, "sqlstate", "") == "42P01" and command != "migrate"
+        if not is_missing or MigrationRecorder(connection).has_table():
             raise
         named = f"of the data folder {settings.DATA_DIR}" if embedded else "that DATABASE_URL names"
         sys.exit(f"nous: The database {named} has no tables yet. Run `serve` or `migrate` first, or name another one.")

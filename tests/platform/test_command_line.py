@@ -136,6 +136,27 @@ def test_command_without_its_database_says_so_and_reports_no_success(tmp_path: P
     assert not (tmp_path / "kept").exists()
 
 
+@pytest.mark.parametrize(
+    "statement", ["'SELECT gone.a'", "'SELECT %s, %s', [1]", "'SELECT ' + ', '.join(['%s'] * 65536), [1] * 65536"]
+)
+def test_command_with_a_mistake_in_a_statement_tells_of_it_and_not_of_the_database(
+    tmp_path: Path, empty_database: str, statement: str
+) -> None:
+    with psycopg.connect(empty_database) as server:
+        server.execute("CREATE TABLE django_migrations ()")
+    code = f"""
+from django.db import connection
+from psycopg import Cursor
+connection.ensure_connection()
+with connection.wrap_database_errors:
+    Cursor(connection.connection).execute({statement})
+"""
+    urls = {"DATABASE_URL": empty_database, "DATABASE_OWNER_URL": empty_database}
+    finished = program(tmp_path / "data", str(PROJECT / "manage.py"), "shell", "--no-imports", "-c", code, **urls)
+    assert (finished.returncode, "Traceback" in finished.stderr) == (1, True)
+    assert "nous: The database" not in finished.stderr
+
+
 def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     counted = tmp_path / "metrics" / "counter_1.db"
