@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import platform
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -139,12 +140,16 @@ class LocalEmbedder(Embedder):
         self._session: Any = None
         self._queries = QueryBatches(self._embed_queries, runs=RUNS, max_batch=MOST_QUERIES)
 
+    @property
+    def outlives_fork(self) -> bool:
+        """Whether a process that is forked later can use a loaded model: a fork loses the threads of its runs, and what
+        macOS' libraries hold."""
+        return sys.platform == "linux" and (settings.EMBED_THREADS or THREADS) == 1
+
     def load(self) -> None:
-        """Load the model for processes that are forked later; not if its runs have threads, which a fork would lose.
-        Raises EmbeddingUnavailable."""
-        if (settings.EMBED_THREADS or THREADS) == 1:
-            self._loaded()
-            tokenizer()
+        """Load the model before it is used. Raises EmbeddingUnavailable, and what its libraries raise."""
+        self._loaded()
+        tokenizer()
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         session, token_ids = self._loaded(), _token_ids(texts)

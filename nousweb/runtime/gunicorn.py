@@ -1,12 +1,12 @@
 """Configuration of gunicorn: `gunicorn -c python:nousweb.runtime.gunicorn`."""
 
-import contextlib
 import gc
 import os
-import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+import structlog
 from django.urls import get_resolver
 from prometheus_client import multiprocess
 
@@ -49,29 +49,33 @@ def when_ready(server: Any) -> None:
     heap_single()
     server.app.wsgi()
     get_resolver().url_patterns  # noqa: B018
-    _model_load()
+    _model_load(forks=True)
     garbage_rare()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start traces and metrics: here and not in the server, whose threads would not survive the fork."""
+    """Start traces and metrics, and load a local model that no fork outlives: here and not in the server, whose threads
+    would be lost."""
     from django.conf import settings
 
     if settings.TELEMETRY:
         from nousweb.monitoring.telemetry.exporter import telemetry_start
 
         telemetry_start()
+    # The first requests need not wait for it.
+    threading.Thread(target=_model_load, kwargs={"forks": False}, name="warm-up", daemon=True).start()
 
 
-def _model_load() -> None:
-    from memory.embedding import EmbeddingFailed
+def _model_load(*, forks: bool) -> None:
+    """Load the local model, if it is used, in the one process where that lasts: before a fork or after it."""
     from memory.embedding.registry import configured_name, local_embedder
 
-    # What macOS' libraries hold does not outlive a fork.
-    if sys.platform == "linux" and configured_name().startswith("local:"):
-        # Searches report errors of an embedder where people see them.
-        with contextlib.suppress(EmbeddingFailed):
+    if configured_name().startswith("local:") and local_embedder().outlives_fork == forks:
+        try:
             local_embedder().load()
+        except Exception:
+            # Searches report errors of an embedder where people see them; nothing else needs it.
+            structlog.get_logger(__name__).exception("model_not_loaded")
 
 
 def worker_exit(server: Any, worker: Any) -> None:

@@ -126,6 +126,46 @@ def test_application_is_loaded_before_the_fork_without_a_connection_that_process
     assert "onnxruntime" in maps, "the model, which each worker would load for itself"
 
 
+def served_beside(product: Product, **variables: str) -> int:
+    """The process of another web server on the same data, as soon as it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    program = product.start("-m", "gunicorn", "-c", "python:nousweb.runtime.gunicorn", NOUS_PORT=str(port), **variables)
+
+    def status() -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.request("GET", "/login/")
+            return connection.getresponse().status
+        except OSError:
+            return 0
+        finally:
+            connection.close()
+
+    until("serving", lambda: program.poll() is not None or status() == 200)
+    assert program.poll() is None
+    return program.pid
+
+
+def test_server_starts_where_the_library_of_the_model_does_not(product: Product, tmp_path: Path) -> None:
+    (tmp_path / "onnxruntime.py").write_text("raise RuntimeError('This processor lacks an instruction.')")
+    tmp_path.chmod(0o755)
+    served_beside(product, PYTHONPATH=str(tmp_path))
+    log = (product.folder / "programs.log").read_text()
+    assert log.count("model_not_loaded") == 1
+    assert "This processor lacks an instruction." in log
+
+
+def test_model_whose_threads_no_fork_would_keep_is_loaded_by_each_worker(product: Product) -> None:
+    pid = served_beside(product, NOUS_EMBED_THREADS="2")
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    if not children.is_file():
+        pytest.skip("This system has no /proc.")
+    assert "onnxruntime" not in Path(f"/proc/{pid}/maps").read_text()
+    (worker,) = children.read_text().split()
+    until("loaded", lambda: "onnxruntime" in Path(f"/proc/{worker}/maps").read_text(), patience=30)
+
+
 def talk(product: Product, *parts: bytes) -> bytes:
     """What comes back for some bytes."""
     with socket.create_connection(("127.0.0.1", product.port), timeout=60) as one:
