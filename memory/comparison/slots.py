@@ -87,7 +87,8 @@ _LONGEST = max(map(len, PHRASES))
 COPULAS = frozenset(map(_form, slot_phrases.COPULAS))
 _LONGEST_COPULA = max(map(len, COPULAS))
 _RUNS = frozenset(map(_form, slot_phrases.RUNS))
-_LONGEST_RUN = max(map(len, _RUNS))
+_BUYS = frozenset(map(_form, slot_phrases.BUYS))
+_LONGEST_RUN = max(map(len, _RUNS | _BUYS))
 _PLAIN_COPULAS = frozenset(map(_form, ("is", "becomes", "became", "has become", "remains")))
 """The others say what a value became, and need a "to" before it."""
 
@@ -172,16 +173,17 @@ def _purpose(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slo
 
 def _version(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slot | None:
     """`S runs P 15`, `S was upgraded to P 17`, as the version of P that S runs; `S is on the P plan`, as its plan."""
-    plan = bool(texts) and texts[-1] in slot_phrases.PLANS
-    if len(texts) < 4 or not (plan or tokens[-1][0].number) or not tokens[-2][0].raw[:1].isupper():
+    if len(texts) < 4 or not (name := tokens[-2][0].raw)[:1].isupper():
         return None
-    size = next((size for size in range(_LONGEST_RUN, 0, -1) if texts[-2 - size : -2] in _RUNS), 0)
+    plan = texts[-1] in slot_phrases.PLANS and name.capitalize() in slot_phrases.TIERS
+    phrases = _BUYS if plan else _RUNS if tokens[-1][0].number else ()
+    size = next((size for size in range(_LONGEST_RUN, 0, -1) if texts[-2 - size : -2] in phrases), 0)
     begin = len(texts) - 2 - size
     subject = _subject([token for token, _ in tokens[:begin]], texts[:begin]) if size else None
     if subject is None:
         return None
     if plan:
-        return _slot(subject, "plan", [tokens[-2][0]], _ONE, ValueShape.NAME)
+        return _slot(subject, texts[-1], [tokens[-2][0]], _ONE, ValueShape.NAME)
     return _slot(subject, f"version_of_{texts[-2]}", [tokens[-1][0]], _ONE, ValueShape.NUMBER)
 
 

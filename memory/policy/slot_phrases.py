@@ -92,25 +92,45 @@ COPULAS = (
     "changed", "dropped", "went up", "went down", "has gone up", "has gone down", "is raised", "is reduced",
 )  # fmt: skip
 """What stands between an attribute and its value."""
+_GOES_TO = (
+    "is on",
+    "has moved to",
+    "upgraded to",
+    "has upgraded to",
+    "was upgraded to",
+    "has been upgraded to",
+    "downgraded to",
+    "has downgraded to",
+    "was downgraded to",
+)
 RUNS = (
+    *_GOES_TO,
     "runs",
     "now runs",
     "is running",
-    "was upgraded to",
-    "has been upgraded to",
     "was updated to",
     "has been updated to",
-    "was downgraded to",
     "was migrated to",
     "has been migrated to",
-    "has moved to",
-    "is on",
-    "upgraded to",
-    "has upgraded to",
-    "downgraded to",
-    "has downgraded to",
 )
-"""What stands between a thing and the program with its version that it runs: "Staging runs PostgreSQL 17"; or between a
-customer and a plan: "Tim is on the Pro plan"."""
+"""What stands between a thing and the program with its version that it runs: "Staging runs PostgreSQL 17"."""
+BUYS = (
+    *_GOES_TO,
+    "is now on",
+    "has been downgraded to",
+    "moved to",
+    "was moved to",
+    "has been moved to",
+    "switched to",
+    "has switched to",
+    "was switched to",
+    "has been switched to",
+)
+"""What stands between a customer and its plan: "Tim is on the Pro plan". Who "runs" a plan may run others."""
 PLANS = ("plan", "tier", "subscription")
-"""The words behind the name of a plan."""
+"""The words behind the name of a plan: attributes, of which a customer may have each."""
+TIERS = (
+    "Free", "Basic", "Lite", "Starter", "Standard", "Plus", "Pro", "Professional", "Team", "Business", "Premium",
+    "Ultimate", "Enterprise",
+)  # fmt: skip
+"""Names of plans of which a customer has one; a Mobile plan goes with a Fiber plan."""

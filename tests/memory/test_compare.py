@@ -168,6 +168,7 @@ def test_comparison_differences_that_matter_are_named_and_never_confirmed(old, n
         ),
         ("Staging runs PostgreSQL 15.", "Staging was upgraded to PostgreSQL 17.", "version of postgresql", "15", "17"),
         ("Kim is on the Basic plan.", "Kim has upgraded to the Team plan.", "plan", "Basic", "Team"),
+        ("Kim is on the Pro tier.", "Kim switched to the Free tier.", "tier", "Pro", "Free"),
         (
             "The cluster's region is eu-west-1.",
             "The cluster's region is us-east-2.",
@@ -212,6 +213,11 @@ def test_comparison_explicit_later_change_of_a_single_value_supersedes(old, new,
         ("Ivo works on ticket 12.", "Ivo works on ticket 13."),
         ("Ivo ran 5 km.", "Ivo ran 8 km."),
         ("The shop buys bikes.", "The shop sells bikes."),
+        ("Tim runs the Marketing plan.", "Tim runs the Sales plan."),
+        ("Tim runs the Basic plan.", "Tim now runs the Premium plan."),
+        ("Acme is on the Mobile plan.", "Acme is on the Fiber plan."),
+        ("Kim is on the Pro plan.", "Kim is on the Keto plan."),
+        ("Kim is on the Premium subscription.", "Kim is on the Team plan."),
     ],
 )
 def test_comparison_uncertain_change_never_supersedes(old, new):
