@@ -408,21 +408,22 @@ const change = (field) => {
 for (const type of ["input", "change"]) {
   document.addEventListener(type, ({ target: { form } }) => {
     // One that came back with errors differs from what is saved, but not from what the page says.
-    if (!form?.matches("[data-settings]") || form.dataset.changed) return;
+    if (!form?.matches(SAVES) || form.dataset.changed) return;
     const changes = [...form.elements].filter((field) => field.name !== "reason" && differs(field));
     const number = changes.length;
     form.toggleAttribute("data-changed", number > 0);
     if (!number) dirty.delete(form);
-    settingsSaid.textContent = changes.map(change).join("; ") || UNCHANGED;
+    if (settingsSaid) settingsSaid.textContent = changes.map(change).join("; ") || UNCHANGED;
     const save = saverOf(form);
     save.disabled = !number;
     save.textContent = number ? `Save ${number} change${number === 1 ? "" : "s"}` : "Save settings";
   });
 }
+const SAVES = "[data-settings], [data-saves]";
 const settingsSaid = document.getElementById("settings-changes");
 const UNCHANGED = settingsSaid?.textContent;
 const saverOf = (form) => [...form.elements].find((field) => field.type === "submit");
-for (const form of $$("[data-settings]:not([data-changed])")) saverOf(form).disabled = true;
+for (const form of $$(SAVES)) if (!form.matches("[data-changed]")) saverOf(form).disabled = true;
 for (const field of $$("[data-settings] :is([type=number], [type=text], select)")) {
   const back = document.createElement("span");
   const button = document.createElement("button");

@@ -58,3 +58,18 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
     page.get_by_role("link", name="Discard").click()
     expect(budget).to_have_value("")
     assert asked == []
+
+
+def test_general_settings_are_saved_once_something_differs(
+    ada: Agent, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    page = log_in(charlie)
+    page.goto(reverse("agent_settings", args=["ada"]))
+    save = page.get_by_role("button", name=re.compile("^Save "))
+    expect(save).to_be_disabled()
+    page.get_by_label("Name").fill("Ada Two")
+    expect(save).to_have_text("Save 1 change")
+    save.click()
+    expect(page.get_by_text("The settings were saved.")).to_be_visible()
+    ada.refresh_from_db()
+    assert ada.name == "Ada Two"

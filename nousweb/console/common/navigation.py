@@ -132,7 +132,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
             whole = address(area, page, chosen)
             parts += [[label, page.label, f"{whole}?{part}", ""] for label, part, right in page.parts if may(right)]
         # A page of one thing has its parent in the breadcrumb instead.
-        if is_here and url_name in PLACES and (current or not area.of_agent) and len(found) > 1:
+        if is_here and url_name in PLACES and (current or not area.of_agent) and len(area.pages) > 1:
             tabs = [
                 {**tab, "url": f"{tab['url']}{suffix if area.label == 'Memory' else ''}"}
                 for tab in found

@@ -61,6 +61,8 @@ def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_
     page = person.get(PAGE)
     assert {row.name: row.contradictions for row in page.context["rows"] if row.is_contradicted} == {"Tim": 1}
     assert page.context["rows"][0].name == "Tim", "before the others"
+    assert re.findall('scope="rowgroup"[^>]*>([^<]*)<', text_of(page)) == ["Needs attention", "All others"]
+    assert 'scope="rowgroup"' not in text_of(person.get(PAGE, {"sort": "facts"}))
     assert "The lift never or sometimes stops." in text_of(page)
     assert [row.name for row in person.get(PAGE, {"state": "contradicted"}).context["rows"]] == ["Tim"]
     assert "Contradicted:</span> The lift never or sometimes stops." in text_of(person.get(f"{PAGE}Tim/"))
