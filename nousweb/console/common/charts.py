@@ -153,7 +153,7 @@ class Chart:
     """Columns, or with `is_line` one line, from a base to a top, `height` units high. `axis` are the labels from the
     upper to the lower edge, at even distances; `now` and `every` are the words of the legend for the last column and
     the others, none to leave it out; `note` tells of columns without a value. `parts` are the labels and classes of
-    what the columns are made of, or of marks."""
+    what the columns are made of, or of marks. `is_few` columns can be narrower in a wide window."""
 
     columns: list[ChartColumn]
     axis: tuple[str, ...]
@@ -163,6 +163,7 @@ class Chart:
     note: str
     parts: tuple[tuple[str, str], ...] = ()
     is_line: bool = False
+    is_few: bool = False
 
 
 CHART_HEIGHT, LOW_HEIGHT = 160.0, 80.0
@@ -171,6 +172,9 @@ TICKS, TICKS_OF_PHONE = 6, 3
 """At most so many labels stand below a chart of more than a week."""
 NARROW = 4.5
 """Percent of a chart: a column of less has no place for its label."""
+WIDEST, LETTERS = 4.3, 35
+"""Percent of a chart that a column takes at most, which the stylesheet narrows in a wide window; and how many letters
+stand above the columns on a phone, so that each can say its value."""
 LABEL_WIDTH = 5.0
 """Percent of a chart that a number takes: the last one is left out where it would stand in the greatest one."""
 
@@ -224,8 +228,9 @@ def chart(
     has_both = 100 * (last - greatest) >= LABEL_WIDTH * len(points)
     empty = sum(not value for value in values)
     above = [max(value - base, 0) for value in values]
+    says_all = not is_share and len(points) * len(f"{reached:,.0f}") <= LETTERS
     # Of few columns none is as wide as a wall.
-    gap = 0.4 if len(points) > 7 else 0.6
+    gap = max(0.4, 1 - WIDEST * len(points) / 100)
     columns = []
     for number, (point, bar, place) in enumerate(
         zip(
@@ -237,7 +242,7 @@ def chart(
     ):
         # A greatest value at the upper edge is told by the axis.
         is_greatest = number == greatest and not (is_share and point.value == top)
-        is_told = is_greatest or (number == last and has_both)
+        is_told = says_all or is_greatest or (number == last and has_both)
         columns.append(
             ChartColumn(
                 point=point,
@@ -258,6 +263,7 @@ def chart(
         height=height,
         every=every[:1].upper() + every[1:],
         now="" if not values[-1] else "Today so far" if step == "day" else "This hour so far",
+        is_few=len(points) * WIDEST < 70,
         note=f"A dot is a {step} without {unit}: {empty} of {len(points)}." if empty else "",
     )
 

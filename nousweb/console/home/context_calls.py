@@ -197,8 +197,8 @@ def context_calls(
     sections, runs_read, failed, by_step = _sections(personas, agent, period, shares)
     columns = _columns(runs, period)
 
-    def trend(name: str) -> Trend:
-        return Trend(totals[name], totals[f"{name}_before"])
+    def trend(name: str, unit: str = "") -> Trend:
+        return Trend(totals[name], totals[f"{name}_before"], unit=unit)
 
     def share_trend(part: str, whole: str) -> Trend:
         return Trend(
@@ -210,7 +210,7 @@ def context_calls(
     trends = {
         "calls": trend("calls"),
         "tokens": trend("mean_tokens"),
-        "p95": trend("p95"),
+        "p95": trend("p95", " ms"),
         "answered": share_trend("answered", "calls"),
         "referenced": shares.get("", Trend(None, None)),
         "success": share_trend("success", "ended"),

@@ -124,12 +124,13 @@ STAND_IN_END = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
 class Trend:
     """A figure of this period and of the period before; None if there was nothing to measure.
 
-    `points`: the figure is a percentage, and its changes are counted in percentage points.
+    `points`: the figure is a percentage, and its changes are counted in percentage points; `unit` follows another one.
     """
 
     now: float | None
     before: float | None
     points: bool = field(default=False, compare=False)
+    unit: str = field(default="", compare=False)
 
     @property
     def tells(self) -> bool:
@@ -167,7 +168,7 @@ class Trend:
             return "no earlier data"
         if not self.arrow:
             return "unchanged"
-        before = f"{round(self.before):,}{' %' if self.points else ''}"
+        before = f"{round(self.before):,}{' %' if self.points else self.unit}"
         # A percentage of thousands says nothing.
         tells = self.points or self.before < SMALL or (self.move or 0) < 1_000
         return f"{self.moved} from {before}" if tells else f"from {before}"
@@ -209,9 +210,8 @@ class Figure:
         """What its drawing needs to be read: classes, of a colour, with words."""
         if self.ticks:
             return [("spark-passed", "All held"), ("chart-failed", "Some failed")]
-        greatest = max((value or 0 for _, value in self.points), default=0)
-        scale = ("", f"Scale {self.floor or 0}–{100 if self.floor is not None else round(greatest):,}")
-        return [("chart-failed", f"{sum(self.failed):,} failed"), scale] if self.failed else [scale]
+        failed = [("chart-failed", f"{sum(self.failed):,} failed")] * bool(self.failed)
+        return failed if self.floor is None else [("", f"Scale {self.floor}–100")]
 
     @property
     def verdict(self) -> str:

@@ -395,6 +395,7 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
 _SPARK = '<svg class="spark" width="100%" height="32" role="img" aria-label="{}">{}</svg>'
 _SPARK_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
 _SPARK_NONE = '<circle class="spark-none" cx="{}%" cy="30.5" r="1.5"><title>{}: {}</title></circle>'
+_SPARK_MOST = '<text class="spark-most" x="{}%" y="-3" text-anchor="middle">{}</text>'
 _SPARK_LINE = '<line class="spark-line" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 _SPARK_DOT = '<circle class="{}" cx="{}%" cy="{}" r="2.5"><title>{}: {}</title></circle>'
 SPARK_HEIGHT = 31.0
@@ -423,7 +424,8 @@ def sparkline(
         return format_html(_SPARK, words, _spark_line(points, floor))
     unit = f" {unit}" if unit else ""
     drawn = SafeString("")
-    shapes = bars(values, SPARK_HEIGHT, top=max(values, default=0), gap=0.3, min_height=2.0)
+    most = max(values, default=0)
+    shapes = bars(values, SPARK_HEIGHT, top=most, gap=0.3, min_height=2.0)
     for (name, value), bar, failures in zip(points, shapes, failed or repeat(0), strict=False):
         told = "not measured" if value is None else f"{value:,.0f}{unit}"
         told += f", {failures:,} failed" if failures else ""
@@ -437,9 +439,10 @@ def sparkline(
             parts.append(("chart-failed", bar.y + 1, max(bar.height * failures / value, 2.0)))
         sizes = ((look, plain(bar.x), plain(y), plain(bar.width), plain(tall), name, told) for look, y, tall in parts)
         drawn += format_html_join("", _SPARK_BAR, sizes)
-    words = f"at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
-    if ticks:
-        words = f"{sum(map(bool, failed))} of {len(points)} days with a failure"
+    at_most = f"at most {most:,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
+    words = f"{sum(map(bool, failed))} of {len(points)} days with a failure" if ticks else at_most
+    if most and not ticks:
+        drawn += format_html(_SPARK_MOST, plain(shapes[values.index(most)].middle), f"{most:,.0f}")
     return format_html(_SPARK, f"{label}: {words}", drawn)
 
 
@@ -502,7 +505,7 @@ def chart_columns(chart: Chart) -> SafeString:
         if column.tick:
             look = f"chart-tick{' is-minor' if column.is_minor else ''}"
             drawn += format_html(_TICK, look, plain(column.label_at[0]), base + 17, column.label_at[1], column.tick)
-    return drawn + _line(chart.columns) if chart.is_line else drawn
+    return drawn + _line(chart) if chart.is_line else drawn
 
 
 def _bars(column: ChartColumn, base: float) -> SafeString:
@@ -525,10 +528,11 @@ _LETTERS = (0.65, 2.1)
 """Percent of a chart that a letter takes, of a wide one and of a phone's."""
 
 
-def _line(columns: Sequence[ChartColumn]) -> SafeString:
+def _line(chart: Chart) -> SafeString:
     """The line through all points, and on it those where something began, with its name, and where it ends. A name that
-    would run into a later one is left out, or only on a phone."""
-    known = [column for column in columns if column.point.value is not None]
+    would run into a later one is left out, or only on a phone; one on a line of the axis stands above its point."""
+    apart = chart.height / (len(chart.axis) - 1)
+    known = [column for column in chart.columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
     free = [100.0, 100.0]
@@ -540,7 +544,9 @@ def _line(columns: Sequence[ChartColumn]) -> SafeString:
             fits = [column.middle + span * (2 - side) <= end for span, end in zip(spans, free, strict=True)]
             if fits[0]:
                 look = "chart-name" if fits[1] else "chart-name is-minor"
-                at = plain(column.middle), plain(column.bar.y + CHART_TOP + 20), ("start", "middle", "end")[side]
+                y = column.bar.y
+                y += CHART_TOP + (20 if (y + 8) // apart == (y + 24) // apart else -10)
+                at = plain(column.middle), plain(y), ("start", "middle", "end")[side]
                 drawn += format_html(_TICK, look, *at, column.point.mark)
                 taken = zip(spans, fits, free, strict=True)
                 free = [column.middle - span * side if fit else end for span, fit, end in taken]

@@ -261,7 +261,7 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     shown = page()
     assert f"on {day}." not in shown
     values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
-    assert [int(value) for value in values] == [2, 1], "the greatest and the last"
+    assert [int(value) for value in values] == [1, 2, 1], "each of few"
     assert "up to 2 a day" in shown
     period = Period(14, clock.now())
     ends = f"<span>{period.short(period.moments[0])}</span><span>Today</span>"
