@@ -10,18 +10,35 @@ from context.feedback.absent_words import Spans
 from context.feedback.content_words import content_words
 from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.lexicon import RELATIVE_TIMES
+from memory.comparison.tokenizer import VERB_FORMS, base_form
 
 WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
 """Words of content; a sentence of fewer needs no memory, or shares fewer with one by chance."""
-MAX_SENTENCES, MAX_MEMORIES, MAX_CHARACTERS = 100, 4, 240
-"""Sentences of an answer that are looked at, memories that one is compared with, and the length of what is compared."""
+MAX_SENTENCES, MAX_MEMORIES, MAX_CHARACTERS, MAX_TOLD = 100, 4, 240, 2_000
+"""Sentences of an answer that are looked at, memories that one is compared with, and the length of what is compared,
+and of a memory that is read for what is done."""
+Told = tuple[str, bool, set[str]]
 _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 _OPENING = re.compile(r"\s*(?:yes|no):\s+", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[;,]\s|\s(?:and|but|so|because|then|after|before|until|when|while|once)\s")
+_TO_COME = re.compile(
+    r"\b(?:will|(?:plan(?:s|ned)?|intends?|going|scheduled)\sto|next\ssteps?\b[^:;]{0,40}:)\s(be\s)?(?=([a-z]+))",
+    re.IGNORECASE,
+)
+_DONE = re.compile(r"\b(?:was|were|been|has|have|had|I|we|they|he|she)\s(?:already\s)?(?=([a-z]+))", re.IGNORECASE)
+_OF_PLANS = {*RELATIVE_TIMES, "already", "next", "step", "plan", "schedul", "intend"}
+_UNSURE = re.compile(
+    r"n['’]t\b|\?|\b(?:not|never|no|nobody|none|cannot|if|unless|would|could|should|may|might|must|can|without|almost|nearly"
+    r"|maybe|perhaps|probably|partly|only|again|old|cancell?ed|postponed)\b",
+    re.IGNORECASE,
+)
 
 
 class Note(NamedTuple):
     """The memory (key) of which a sentence has words. `kind`: "same" if it says no more, no less and nothing else than
-    a sentence of the memory, "changed" if it has another value or denies it, else ""; `told`: that in words."""
+    a sentence of the memory, "changed" if it has another value or denies it, "coming" or "done" if for the memory that
+    is still to come, or done, which the sentence tells the other way, else ""; `told`: that in words."""
 
     key: int
     kind: str = ""
@@ -35,7 +52,7 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
     """
     parts = {key: [(one[0], _words(one[0])) for one in _SENTENCE.finditer(text)] for key, text in memories.items()}
     words = {key: set[str]().union(*(said for _, said in some)) for key, some in parts.items()}
-    notes, compare = dict[int, list[Note]](), cache(_compared)
+    notes, compare, tenses = dict[int, list[Note]](), cache(_compared), cache(_tenses)
     for found in islice(_SENTENCE.finditer(answer), MAX_SENTENCES):
         start, end = found.span()
         said, marked = _words(found[0]), [key for key, spans in marks.items() if _within(spans, start, end)]
@@ -56,7 +73,12 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
                 marks[key] = sorted([*marks.get(key, ()), *((start + one.start, start + one.end) for one in own)])
                 marked.append(key)
         if marked or most[1] < WORDS_OF_A_MEMORY:
-            notes[end] = [told.get(key, Note(key)) for key in marked]
+            notes[end] = [
+                note
+                if (note := told.get(key, Note(key))).kind
+                else Note(key, *_other_tense(tenses(found[0]), tenses(memories[key])))
+                for key in marked
+            ]
     return notes
 
 
@@ -68,6 +90,31 @@ def _compared(memory: str, sentence: str) -> tuple[str, ...]:
         values = f" Here: {found.new_value}. There: {found.old_value}." if found.new_value else ""
         return "changed", f"{found.words(found.reasons[0])}{values}"
     return ("same", "Says the same.") if found.kind is Kind.SAME else ()
+
+
+def _other_tense(here: list[Told], there: list[Told]) -> tuple[str, ...]:
+    """What a memory says (`there`) of something that a sentence tells as done and that is still to come, or the other
+    way round; nothing if it says both, or speaks of something else."""
+    for verb, is_done, words in here:
+        if {done for own, done, more in there if own == verb and words <= more} == {not is_done}:
+            return ("coming", "Says it as still to come.") if is_done else ("done", "Says it as done.")
+    return ()
+
+
+def _tenses(text: str) -> list[Told]:
+    """The verbs by which sentences tell for certain what is done, or still to come (False), with the other words of
+    their clauses."""
+    told: list[Told] = []
+    certain = (one[0] for one in _SENTENCE.finditer(text) if len(text) <= MAX_TOLD and not _UNSURE.search(one[0]))
+    for clause in (clause for sentence in certain for clause in _CLAUSE_END.split(sentence)):
+        said, coming = _words(clause), [(bool(one[1]), one[2].lower()) for one in _TO_COME.finditer(clause)]
+        for is_past, verb in coming or [(True, one[1].lower()) for one in _DONE.finditer(clause)]:
+            form = VERB_FORMS.get(verb, verb)
+            base = _words(base_form(form))
+            words = said - base - _words(verb) - _OF_PLANS
+            if is_past == form.endswith("ed") and len(words) > 1:
+                told.append((min(base, default=verb), not coming, words))
+    return told
 
 
 def _within(spans: Spans, start: int, end: int) -> bool:

@@ -439,9 +439,16 @@ def test_each_sentence_names_the_memories_of_its_words_and_claims_no_more(ada, a
     context_respond(run=run, response=answer, by=actor)
     page = browser(bob).get(run.get_absolute_url())
     said = [[(note.key, note.kind) for note in one.notes] for one in page.context["answer"] if one.notes is not None]
-    assert said == [[(1, "same")], [(1, "changed")], [(2, ""), (3, "")], [(2, "changed")], []]
+    assert said == [[(1, "same")], [(1, "changed")], [(2, ""), (3, "coming")], [(2, "changed")], []]
     shown = text(page)
     assert 'class="note is-same" href="#use-1" aria-label="Memory 1. Says the same."' in shown
+    assert 'aria-label="Memory 3. Says it as still to come."' in shown
+    legend = shown.partition('answer-legend"')[2].partition("</p>")[0]
+    assert re.findall(r"</span> (memory \d says [^<]*)<", legend) == [
+        "memory 1 says the same",
+        "memory 1 says otherwise",
+        "memory 3 says it as still to come",
+    ]
     assert "Here: 90 days. There: 30 days." in shown
     assert shown.count(">no memory<") == 1, "nor of two words"
     row = re.search(r'id="use-1".*?</tr>', shown, re.DOTALL)[0]

@@ -163,6 +163,15 @@ def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
+LEGEND = {
+    "same": "says the same",
+    "changed": "says otherwise",
+    "coming": "says it as still to come",
+    "done": "says it as done",
+    "": "shares words, but may say something else",
+}
+"""What the memory of a note says beside a sentence of the answer, by the kind of the note. A legend has the first of
+each kind."""
 ABSENT = 0
 """Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
 ABSENT_TOLD = 8
@@ -458,6 +467,8 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         for end, some in said.items()
         if not some or any(one.key in numbers for one in some)
     }
+    firsts = {note.kind: note.key for some in reversed(notes.values()) for note in reversed(some)}
+    check["legend"] = [(kind or "shared", firsts[kind], told) for kind, told in LEGEND.items() if kind in firsts]
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)

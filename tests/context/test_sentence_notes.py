@@ -1,0 +1,42 @@
+"""What a memory says as still to come and the answer as done, or the other way: only where that is certain."""
+
+import pytest
+
+from context.feedback.sentence_notes import sentence_notes
+
+NEXT = (
+    "Finding: order_events holds 410 GB without partitions. Next step tonight (2026-11-28): extend the volume by"
+    " 100 GB; this week: partition by month."
+)
+EXTENDED = "The volume was extended by 100 GB."
+
+
+@pytest.mark.parametrize(
+    ("memory", "answer", "kind"),
+    [
+        (NEXT, "Disk of orders-1 reached 91 %; the volume was extended by 100 GB.", "coming"),
+        (
+            "The ledger export is planned to move to the archive.",
+            "The ledger export has moved to the archive.",
+            "coming",
+        ),
+        ("Kim will extend the volume by 100 GB tomorrow.", "We have already extended the volume by 100 GB.", "coming"),
+        ("Order events will be partitioned by month.", "Order events have been partitioned by month.", "coming"),
+        (EXTENDED, "Next step: extend the volume by 100 GB.", "done"),
+        (NEXT, "The volume will be extended by 100 GB.", ""),
+        (NEXT, "The volume was not extended by 100 GB.", ""),
+        (NEXT, "The volume should have been extended by 100 GB.", ""),
+        (NEXT, "The volume of mail was extended by 100 GB.", ""),
+        (f"{NEXT} {EXTENDED}", "The volume was extended by 100 GB, says the log.", ""),
+        ("The volume may be extended by 100 GB.", EXTENDED, ""),
+        ("If the disk fills up, we will extend the volume by 100 GB.", EXTENDED, ""),
+        ("Will moved the ledger export to the archive.", "The ledger export was moved to the archive.", ""),
+        ("Deploys of checkout are planned for Friday.", "Deploys of checkout were planned for Friday.", ""),
+        ("Kim plans to move to the Berlin office.", "Kim has planned to move to the Berlin office.", ""),
+        ("The extended volume holds 100 GB.", "The volume will be extended by 100 GB.", ""),
+    ],
+)
+def test_note_tells_what_is_done_from_what_is_still_to_come(memory: str, answer: str, kind: str) -> None:
+    notes = sentence_notes(answer, {}, {1: memory})
+    kinds = {note.kind for found in notes.values() for note in found}
+    assert kind in kinds if kind else not kinds & {"coming", "done"}
