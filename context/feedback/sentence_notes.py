@@ -21,7 +21,7 @@ and of a memory that is read for what is done."""
 Told = tuple[str, bool, set[str]]
 _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 _OPENING = re.compile(r"\s*(?:yes|no):\s+", re.IGNORECASE)
-_CLAUSE_END = re.compile(r"[;,]\s|\s(?:and|but|so|because|then|after|before|until|when|while|once)\s")
+_CLAUSE_END = re.compile(r"[;,]\s|\s(?:and|but|so|because|then|before|while)\s")
 _TO_COME = re.compile(
     r"\b(?:will|(?:plan(?:s|ned)?|intends?|going|scheduled)\sto|next\ssteps?\b[^:;]{0,40}:)\s(be\s)?(?=([a-z]+))",
     re.IGNORECASE,
@@ -30,7 +30,7 @@ _DONE = re.compile(r"\b(?:was|were|been|has|have|had|I|we|they|he|she)\s(?:alrea
 _OF_PLANS = {*RELATIVE_TIMES, "already", "next", "step", "plan", "schedul", "intend"}
 _UNSURE = re.compile(
     r"n['’]t\b|\?|\b(?:not|never|no|nobody|none|cannot|if|unless|would|could|should|may|might|must|can|without|almost|nearly"
-    r"|maybe|perhaps|probably|partly|only|again|old|cancell?ed|postponed)\b",
+    r"|maybe|perhaps|probably|partly|only|again|old|cancell?ed|postponed|when(?:ever)?|once|until|after|each|every|always)\b",
     re.IGNORECASE,
 )
 

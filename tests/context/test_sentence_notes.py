@@ -30,6 +30,7 @@ EXTENDED = "The volume was extended by 100 GB."
         (f"{NEXT} {EXTENDED}", "The volume was extended by 100 GB, says the log.", ""),
         ("The volume may be extended by 100 GB.", EXTENDED, ""),
         ("If the disk fills up, we will extend the volume by 100 GB.", EXTENDED, ""),
+        ("The volume will be extended by 100 GB whenever it is full.", EXTENDED, ""),
         ("Will moved the ledger export to the archive.", "The ledger export was moved to the archive.", ""),
         ("Deploys of checkout are planned for Friday.", "Deploys of checkout were planned for Friday.", ""),
         ("Kim plans to move to the Berlin office.", "Kim has planned to move to the Berlin office.", ""),
