@@ -153,7 +153,7 @@ class Chart:
     """Columns, or with `is_line` one line, from a base to a top, `height` units high. `axis` are the labels from the
     upper to the lower edge, at even distances; `now` and `every` are the words of the legend for the last column and
     the others, none to leave it out; `note` tells of columns without a value. `parts` are the labels and classes of
-    what the columns are made of, or of marks. `is_few` columns can be narrower in a wide window."""
+    what the columns are made of, or of marks."""
 
     columns: list[ChartColumn]
     axis: tuple[str, ...]
@@ -163,7 +163,6 @@ class Chart:
     note: str
     parts: tuple[tuple[str, str], ...] = ()
     is_line: bool = False
-    is_few: bool = False
 
 
 CHART_HEIGHT, LOW_HEIGHT = 160.0, 80.0
@@ -263,7 +262,6 @@ def chart(
         height=height,
         every=every[:1].upper() + every[1:],
         now="" if not values[-1] else "Today so far" if step == "day" else "This hour so far",
-        is_few=len(points) * WIDEST < 70,
         note=f"A dot is a {step} without {unit}: {empty} of {len(points)}." if empty else "",
     )
 
