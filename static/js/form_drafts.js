@@ -4,6 +4,8 @@
 const STORE = "nous-drafts";
 const { person, interrupted } = document.body.dataset;
 const TEXT = "textarea, input:not([type]), input[type=text], input[type=url], input[type=email], input[type=number], input[type=search]";
+// What the form was made of: else what others stored in between would look as seen.
+const SHOWN = "input[type=hidden][name=shown]";
 
 function read() {
   try { return JSON.parse(sessionStorage.getItem(STORE)) ?? {}; } catch { return {}; }
@@ -27,14 +29,14 @@ const keeps = (form) => form?.getAttribute("method")?.toLowerCase() === "post" &
 // form.action and form.method may be buttons of these names.
 const goesTo = (form) => new URL(form.getAttribute("action") || "", location).pathname;
 const nameOf = (form) => `${goesTo(form)}#${form.getAttribute("id") || [...document.forms].indexOf(form)}`;
-const fieldsOf = (form) => [...form.elements].filter((field) => field.matches(TEXT) && field.name && !field.readOnly);
+const fieldsOf = (form) => [...form.elements].filter((field) => field.matches(`${TEXT}, ${SHOWN}`) && field.name && !field.readOnly);
 
 document.addEventListener("input", (event) => {
   const { form } = event.target;
   if (!keeps(form) || !event.target.matches(TEXT)) return;
   const drafts = read();
   const pages = { ...drafts.pages };
-  const typed = fieldsOf(form).filter((field) => field.value !== field.defaultValue);
+  const typed = fieldsOf(form).filter((field) => field.value !== field.defaultValue || field.matches(SHOWN));
   const page = { ...pages[location.pathname], [nameOf(form)]: Object.fromEntries(typed.map((field) => [field.name, field.value])) };
   pages[location.pathname] = page;
   write({ person, pages, back: location.pathname + location.search });
@@ -66,7 +68,7 @@ function restore(drafts) {
     // The same form may stand at another address of its page.
     const kept = [drafts.pages[location.pathname], ...Object.values(drafts.pages)].find((page) => page?.[nameOf(form)])?.[nameOf(form)];
     if (!kept || !keeps(form)) continue;
-    for (const field of fieldsOf(form)) {
+    for (const field of fieldsOf(form).sort((one) => (one.matches(SHOWN) ? -1 : 0))) {
       if (!(field.name in kept) || field.value === kept[field.name]) continue;
       field.value = kept[field.name];
       for (let folded = field.closest("details:not([open])"); folded; folded = folded.parentElement.closest("details:not([open])")) folded.open = true;

@@ -366,7 +366,7 @@ const TYPED = "textarea, input:not([type]), input[type=text], input[type=url], i
 const NO_LOSS = "[hx-post] *, [data-keyitem] [type=checkbox], [data-select-all], :is(.menu, .bulkbar) :is(select, [type=date])";
 const guarded = (form) => form?.getAttribute("method") === "post" && !form.matches("[hx-post]");
 // A form that came back, unfinished or refused, is as little saved as one that was changed here.
-const dirty = new Set($$("form").filter((form) => guarded(form) && (form.matches("[data-changed]") || form.querySelector(".errorlist"))));
+const dirty = new Set($$("form").filter((form) => guarded(form) && (form.matches("[data-changed]") || form.querySelector(".errorlist, .notice-error"))));
 document.addEventListener("input", ({ target }) => {
   if (guarded(target.form) && !target.matches(NO_LOSS)) dirty.add(target.form);
 });

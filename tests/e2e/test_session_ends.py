@@ -5,11 +5,13 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import proposal_reject
+from memory.services.procedures import procedure_create, procedure_update
 from tests.factories import make_proposal
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -71,6 +73,29 @@ def test_form_that_expired_by_another_login_keeps_its_text(
     expect(page.get_by_role("heading", name="The form has expired")).to_be_visible()
     page.get_by_role("link", name="Open the page again").click()
     expect(page.locator("#comment")).to_have_value(COMMENT)
+
+
+def test_form_with_a_draft_or_a_refusal_overwrites_and_loses_nothing(log_in: LogIn, ada: Agent, bob: User) -> None:
+    """What others stored meanwhile is told of after the login too, and who leaves the refused form is asked."""
+    by = Principal.of_user(bob)
+    procedure = procedure_create(agent=ada, name="Deploy", steps=["Tag."], by=by)
+    page = log_in(bob)
+    page.goto(reverse("agent_procedure_edit", args=["ada", procedure.pk]))
+    page.locator("#id_steps").fill("Tag.\nMine.")
+    procedure_update(procedure=procedure, by=by, steps=["Tag.", "Theirs."])
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Save").click()
+    log_in_again(page, bob)
+    expect(page.locator("#id_steps")).to_have_value("Tag.\nMine.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("It has changed since this page was opened")).to_be_visible()
+    procedure.refresh_from_db()
+    assert procedure.steps == ["Tag.", "Theirs."]
+    with page.expect_event("dialog") as asked:
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        page.get_by_role("navigation", name="Breadcrumb").get_by_role("link").last.click()
+    assert asked.value.type == "beforeunload"
+    expect(page.locator("#id_steps")).to_have_value("Tag.\nMine.")
 
 
 def test_somebody_else_does_not_get_the_text(

@@ -60,7 +60,7 @@ class StoredForm(forms.Form):
             # Whoever saves again has read this.
             self.data = {**dict(self.data.items()), "shown": self.initial["shown"]}
             raise forms.ValidationError(
-                "It has changed since this page was opened. Look at it, or save again to replace it."
+                "It has changed since this page was opened. Look at it in another tab, or save again to replace it."
             )
         return self.cleaned_data
 

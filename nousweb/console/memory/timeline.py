@@ -27,6 +27,10 @@ LEGEND = {
 Span = tuple[datetime | None, datetime | None]
 
 
+PROMPTS_SHOWN = 20
+"""Prompts of a fact that have a place on the axis, the latest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stroke:
     """A piece of a lane: `x` and `width` in percent of the axis; `look`: a key of LEGEND."""
@@ -61,7 +65,9 @@ class Lane:
     @property
     def told(self) -> tuple[str, str]:
         """The number of these prompts in words, and the query of their list."""
-        words = f"in {len(self.sent)} answered prompt{'' if len(self.sent) == 1 else 's'}"
+        number = len(self.sent)
+        more = " or more" * (number == PROMPTS_SHOWN)
+        words = f"in {number}{more} answered prompt{'' if number == 1 else 's'}"
         return words, f"?memory=fact:{self.fact.pk}"
 
     @property

@@ -125,7 +125,7 @@ def _reminders(person: Any) -> list[Any]:
     mail = {"subject": "Your log-in to Nous", "body": f"Please set up a second factor: {person.second_factor_url}"}
     offered = [goto("Require", rules, query=f"?{urlencode({'role': role})}", title=f"Of the role {role}")]
     if person.email:
-        offered.append(goto("Remind", f"mailto:{quote(person.email)}?{urlencode(mail, quote_via=quote)}"))
+        offered.append(goto("Remind", f"mailto:{quote(person.email, '@')}?{urlencode(mail, quote_via=quote)}"))
     return offered[person.needs_second_factor :]
 
 

@@ -389,7 +389,8 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
     """The address of a page: by its name, or written out, or that of an object with what stands below it."""
     if hasattr(page, "get_absolute_url"):
         return f"{page.get_absolute_url()}{''.join(f'{part}/' for part in address)}{query}"
-    return f"{page if page[:1] in ('', '/', '#', '?') or ':' in page else reverse(page, args=address)}{query}"
+    is_written = page[:1] in ("", "/", "#", "?") or page.startswith("mailto:")
+    return f"{page if is_written else reverse(page, args=address)}{query}"
 
 
 _SPARK = '<svg class="spark" width="100%" height="32" role="img" aria-label="{}">{}</svg>'

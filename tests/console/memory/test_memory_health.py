@@ -235,6 +235,8 @@ def test_other_persona_is_for_those_with_the_right(ada, actor, system, bob, char
     owner = browser(charlie)
     assert listed(owner, "duplicates") == []
     assert listed(owner, "duplicates", "?persona=subconscious") == ["a dream of the sea"]
+    [problem] = [one for one in owner.get(f"{PAGE}?persona=subconscious").context["problems"] if one["facts"]]
+    assert owner.get(problem["facts"][0][1]).status_code == 200
     assert len(owner.get(f"{PAGE}tokens/?persona=subconscious").context["rows"]) == 1
 
 

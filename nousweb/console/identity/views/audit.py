@@ -87,7 +87,7 @@ CAUSES = {"memory_review.resolve": -1, "memory_review.ask": 1, "subject.create":
 CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "extended", "opened", "updated"})
 """Kinds of changes (the words after their dot) that "changed" says of an object."""
 PREPOSITIONS = frozenset({"for", "from", "in", "into", "of", "on", "to"})
-EDIT_CHARACTERS, VALUE_CHARACTERS, TEXT_CHARACTERS = 600, 60, 20_000
+EDIT_CHARACTERS, VALUE_CHARACTERS, TEXT_CHARACTERS = 600, 60, 4_000
 """Characters of the states of an edit, of its values, and of the states of an edited text, up to which the list tells
 them."""
 OUTCOME, TOUR = "context.outcome", "demo_tour.begin"

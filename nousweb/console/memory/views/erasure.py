@@ -165,6 +165,7 @@ def _moment(memory: Any) -> Any:
 
 
 Goes = list[tuple[int, str]]
+NOUNS = {"loop": "session", "session": "working memory session"}
 
 
 class EraseForm(forms.Form):
@@ -287,7 +288,9 @@ def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         "expectations that ask for it. Mentions in global memory or in other projects are kept.",
         quote="",
         expected=project,
-        goes=lambda: [(count, f"{name}s of {project}") for name, count in counts.items()],
+        goes=lambda: [
+            (count, f"{NOUNS.get(name, name)}{'s' * (count != 1)} of {project}") for name, count in counts.items()
+        ],
         back=reverse("agent_facts", args=[agent.slug]),
         receipt={"action": "project.erase", "agent": agent.slug},
         run=lambda reason, documents: project_erase(agent=agent, project=project, by=by, reason=reason),

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, Q, TextField
+from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -27,14 +29,13 @@ from nousweb.console.memory.page_context import (
     memory_list,
     memory_page,
 )
-from nousweb.console.memory.timeline import timeline_of
+from nousweb.console.memory.timeline import PROMPTS_SHOWN, timeline_of
 from nousweb.lib import clock
 from nousweb.lib.textdiff import diff_texts
 
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
 OTHERS_SHOWN = 5
-PROMPTS_SHOWN = 200
 
 
 def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
@@ -114,11 +115,11 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
 
 
 def prompts_with(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, list[datetime]]:
-    """By key, when the latest prompts were made that had these facts and whose answers were reported. One query."""
-    uses = memory_uses(scope.agent, "fact", [str(fact.pk) for fact in facts], scope.by)
-    made = uses.filter(run__created_at__lte=clock.now()).order_by("-at", "-id")
-    latest = list(made.values_list("item_id", "run__created_at")[:PROMPTS_SHOWN]) if scope.by.may(VIEW_RUN) else []
-    return {fact.pk: [at for key, at in latest if key == str(fact.pk)] for fact in facts}
+    """By key, when the latest prompts that had these facts were answered, PROMPTS_SHOWN of each at most. One query."""
+    keys = [fact.pk for fact in facts] if scope.by.may(VIEW_RUN) else []
+    uses = memory_uses(scope.agent, "fact", [str(key) for key in keys], scope.by).filter(at__lte=clock.now())
+    own = uses.filter(item_id=Cast(OuterRef("pk"), TextField())).order_by("-at").values("at")[:PROMPTS_SHOWN]
+    return dict(Fact.objects.filter(agent=scope.agent, pk__in=keys).values_list("pk", ArraySubquery(own)))
 
 
 @memory_page("memory.view_fact", of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)

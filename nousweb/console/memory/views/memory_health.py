@@ -102,7 +102,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             # Since when it lists facts in words, "" where that is not known.
             "since": _since(days, one.finding.key),
             "facts": [
-                (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key))
+                (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key) + scope.suffix)
                 for key in one.named
                 if key in texts
             ],

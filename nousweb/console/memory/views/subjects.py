@@ -207,12 +207,15 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     spelled = SubjectAlias.objects.filter(agent=scope.agent, subject__in=[thing.pk for thing in things])
     known = scope.memory.facts.filter(subject_alias__in=spelled, recorded_at__lte=now)
     facts = known.order_by("recorded_at", "id")
-    found = scope.as_then(list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT]))
+    stored = list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT])
+    # No view of the past has what was marked as wrong since.
+    wrong = {fact.pk for fact in stored if fact.invalidated_at}
+    found = scope.as_then(stored)
     if not things or (scope.past and not found):
         raise NotFound("No facts were ever stored about this subject.")
     for fact in found:
         fact.agent = scope.agent
-    holding = {fact.pk for fact in found if fact.is_current}
+    holding = {fact.pk for fact in found if fact.is_current} - wrong
     changes = FactChange.objects.filter(agent=scope.agent, fact__in=found, at__lte=now)
     moved = changes.filter(action__in=FactChange.VALIDITY_TRANSITIONS)
     pairs: list[Any] = []
