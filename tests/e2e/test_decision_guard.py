@@ -245,7 +245,7 @@ def test_last_five_decisions_are_undone_one_by_one(
     for number in range(6):
         heading = page.get_by_role("heading", level=1)
         words = heading.inner_text()
-        press_key(page, "5" if "contradiction" in words else "r")
+        press_key(page, "5" if "Contradiction" in words else "r")
         if number < 5:
             expect(heading).not_to_have_text(words)
     expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
