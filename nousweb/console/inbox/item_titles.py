@@ -126,9 +126,14 @@ def change_lines(diff: TextDiff) -> list[ItemTitle]:
 
 
 def _rows(diff: TextDiff) -> list[Row]:
-    """The changed lines with words, those first that say the most: a heading says less than what stands below it."""
-    rows = (row for row in diff.rows if row.kind not in ("equal", "gap") and _text(_side(row)).strip())
-    return sorted(rows, key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
+    """The changed lines with words, those first that say the most: a line that only moved says less than another, and
+    a heading less than what stands below it."""
+    told = [
+        (row, text) for row in diff.rows if row.kind not in ("equal", "gap") and (text := _text(_side(row)).strip())
+    ]
+    gone = {text for row, text in told if row.kind == "removed"}
+    told.sort(key=lambda each: (each[0].kind == "removed", each[1] in gone, each[1].startswith("#")))
+    return [row for row, _ in told]
 
 
 def changed_words(old: str, new: str) -> ItemTitle | None:

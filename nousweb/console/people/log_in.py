@@ -199,7 +199,11 @@ def second_factor_requirements(request: HttpRequest, by: Principal) -> HttpRespo
         "people/log_in_rules.html",
         RequirementsForm(request.POST if request.method == "POST" else None, initial={"roles": roles}),
         lambda given: second_factor_requirements_set(roles=set(given["roles"]), by=by),
-        done="People without a second factor must set one up on the next page that they open.",
+        done=lambda _: (
+            "People of these roles without a second factor must set one up on the next page that they open."
+            if second_factor_roles()
+            else "No role requires a second factor."
+        ),
         back="second_factor_requirements",
         context={"provider": provider_shown(request)},
     )

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from identity.models import Agent
 from identity.policy.changes import ACTIONS, audit_phrase
 from identity.principal import Principal
+from nousweb.console.inbox.item_titles import changed_words
 from tests.factories import make_proposal
 from tests.http import browser
 
@@ -62,3 +63,9 @@ def test_pages_of_the_trail_say_it_in_words(ada: Agent, actor: Principal, charli
         page = " ".join(client.get(address).content.decode().split())
         assert "proposed" in page
         assert ">proposal.create<" not in page
+
+
+def test_line_that_only_moved_says_less_than_one_in_other_words():
+    old = "A true picture before a quick answer.\nThe sleep of the person on call."
+    told = changed_words(old, "The sleep of the person on call.\nA quick answer before a complete one.")
+    assert told.words == "A quick answer before a complete one."

@@ -174,3 +174,21 @@ def test_fact_page_lists_what_else_holds_about_its_subject(
     assert "Also about" not in browser(alice).get(third.get_absolute_url()).content.decode()
     fact_invalidate(fact=other, reason="It is fast.", by=Principal.of_user(bob))
     assert not browser(alice).get(old.get_absolute_url()).context["others"]
+
+
+def test_person_who_adds_a_fact_is_told_what_became_of_it(ada: Agent, bob: User) -> None:
+    person, address = browser(bob), reverse("agent_fact_add", args=["ada"])
+
+    def added(content: str) -> str:
+        fields = {
+            "content": content,
+            "category": "technical",
+            "scope": "global",
+            "confidence": "1",
+            "importance": "0.5",
+        }
+        answer = person.post(address, fields, follow=True)
+        return " ".join(str(message) for message in answer.context["messages"])
+
+    assert added("Helga keeps the pagers.") == "The fact was added."
+    assert "nothing else of the form was stored" in added("Helga keeps the pagers.")

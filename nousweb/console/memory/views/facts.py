@@ -36,6 +36,13 @@ from nousweb.lib.textdiff import diff_texts
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
 OTHERS_SHOWN = 5
+ADDED = {
+    "confirmed": "This fact was known. It was confirmed; nothing else of the form was stored.",
+    "superseded": "The fact was added, and replaced an older one.",
+    "queued": "A review in the inbox asks whether this holds beside what is known.",
+    "decided": "People have decided that this does not hold, so nothing was stored.",
+}
+"""What became of a fact that a person adds, by the action of the service."""
 
 
 def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
@@ -108,7 +115,7 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
         lambda fields: fact_learn(
             agent=agent, by=by, **{**fields, "source": fields["source"] or f"console: {by.name}"}
         ),
-        done="The fact was added.",
+        done=lambda learned: ADDED.get(learned.action, "The fact was added."),
         back=lambda learned: reverse("agent_facts", args=[agent.slug]),
         context={"agent": agent},
     )
