@@ -325,6 +325,8 @@ def _proof(named: str, by: Principal) -> str:
     if row is None:
         return ""
     facts = [fact for fact in (row.old, row.new) if fact] if isinstance(row, MemoryReview) else []
+    if isinstance(row, MemoryReview) and not facts:
+        return ""
     # The known fact has been in prompts, the new one perhaps not yet.
     runs: QuerySet[ContextRun] = ContextRun.objects.visible_to(by).filter(agent=row.agent)
     runs = runs_with_memory(row.agent, "fact", str(facts[0].pk), by) if facts else runs

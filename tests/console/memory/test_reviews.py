@@ -1,6 +1,8 @@
 """The queue of questions in the console: many answered at once, what refuses is named, and all is taken back."""
 
 import re
+from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.urls import reverse
@@ -183,3 +185,18 @@ def test_bulk_bar_offers_the_resolutions_of_what_is_listed(questions, bob):
     page = browser(bob).get("/inbox/?view=reviews").content.decode()
     assert 'value="both"' in page
     assert 'value="hold"' not in page
+
+
+def test_decision_that_settles_the_next_review_too_leads_to_one_that_is_open(questions, ada, actor, bob):
+    first, *rest = questions
+    other = fact_learn(agent=ada, content="Wels has a lamp.", subject="Wels", by=actor).fact
+    moot = MemoryReview.objects.get(pk=first.pk)
+    moot.pk, moot.old, moot._state.adding = uuid4(), other, True
+    moot.about, moot.created_at = f"pair:{other.pk}:{first.new_id}", first.created_at + timedelta(microseconds=1)
+    moot.save()
+    address = f"{reverse('memory_review_detail', args=[first.pk])}?sort=oldest"
+    fields = {"answer": "new_wrong", "seen": seen(browser(bob).get(address))[0]}
+    answer = browser(bob).post(address, fields)
+    moot.refresh_from_db()
+    assert moot.resolution == "moot"
+    assert any(str(review.pk) in answer["Location"].partition("?")[0] for review in rest), answer["Location"]
