@@ -167,7 +167,7 @@ def test_expectation_by_one_click_on_a_candidate_and_undone(ada, billing, consol
     made = Expectation.objects.get(active=True)
     assert made.request["profile"] == "knight_default"
     assert made.results.get().state in ("passed", "failed")
-    assert "present fact" in text_of(console.get("/agents/ada/context/", {"input": QUESTION}))
+    assert "present fact" in text_of(console.get("/agents/ada/context/", {"input": QUESTION, "tab": "memories"}))
 
 
 def test_expectation_from_the_page_of_a_memory_without_script(ada, billing, console):
