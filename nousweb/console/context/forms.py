@@ -78,10 +78,15 @@ class SettingsField(forms.JSONField):
 
 
 class OrderForm(forms.Form):
-    """Which of the memories that were considered are listed, and their order."""
+    """Which of the memories that were considered are shown, and their order."""
 
     verdict = forms.ChoiceField(required=False, label="Show", choices=[("", "As usual"), *VERDICT_FILTERS.items()])
     sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
+
+
+class CandidatesForm(OrderForm):
+    """The same of a logged prompt, whose memories can be searched."""
+
     q = forms.CharField(
         required=False,
         label="With the words",
@@ -152,7 +157,6 @@ class InspectorForm(OrderForm):
         choices=Persona.choices,
         widget=forms.Select(attrs={"title": "The actor answers people; the subconscious keeps memories of its own"}),
     )
-    q = None  # type: ignore[assignment]
 
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

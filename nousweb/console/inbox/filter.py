@@ -229,14 +229,15 @@ class InboxFilter:
             place["compare_label"] = f"Compare {place['rivals'] + 1}"
         return place
 
-    def still_open(self, following: tuple[str, UUID] | None, by: Principal) -> tuple[str, UUID] | None:
-        """The item that follows a decision, or the first one if that has decided it too."""
-        place = self.search(by).place(following[1]) if following else {"place": None, "following": None}
-        return following if place["place"] else place["following"]
-
     def after(self, following: tuple[str, UUID] | None, **extra: str) -> str:
         """The address of the item that follows a decision, or of the list where none does."""
         return self.item_url(following[0], following[1], **extra) if following else self.url(**extra)
+
+    def after_decision(self, pk: UUID, following: tuple[str, UUID] | None, by: Principal) -> str:
+        """The address after the decision of an item: of the first one where that has settled the following one too."""
+        if following and not (place := self.search(by).place(following[1]))["place"]:
+            following = place["following"]
+        return self.after(following, done=str(pk))
 
 
 class InboxForm(forms.Form):

@@ -92,7 +92,7 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
             return _proposal_page(request, fresh, by, refusal=error, typed=content, comment=comment)
     except DomainError as error:
         return _proposal_page(request, item, by, refusal=error, typed=content, comment=comment)
-    return redirect(queue.after(queue.still_open(place["following"], by), done=str(pk)))
+    return redirect(queue.after_decision(pk, place["following"], by))
 
 
 def _proposal_page(

@@ -150,7 +150,7 @@ def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespon
         mine = fresh.resolver_id == by.id and fresh.resolution == answer
         if not (isinstance(error, Conflict) and mine):
             return _review_page(request, by, fresh, refusal=error, content=content, comment=comment)
-    return redirect(queue.after(queue.still_open(place["following"], by), done=str(pk)))
+    return redirect(queue.after_decision(pk, place["following"], by))
 
 
 def _review_page(

@@ -61,7 +61,7 @@ from nousweb.console.common import (
     request_page,
     uuid_of,
 )
-from nousweb.console.context.forms import OrderForm, profile_choices
+from nousweb.console.context.forms import CandidatesForm, profile_choices
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import (
     A_PAGE,
@@ -147,6 +147,19 @@ def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Span
 def _texts(run: ContextRun) -> dict[tuple[str, str], str]:
     """The texts of the memories in the run's prompt, by type and id."""
     return {(item["type"], item["id"]): item["text"] for _, item in memories_shown(run)}
+
+
+def _sentence_notes(
+    run: ContextRun, uses: Sequence[MemoryUsage], texts: Mapping[tuple[str, str], str], marks: dict[int, Spans]
+) -> dict[int, list[Note]]:
+    """The notes of the answer's sentences, about memories by the keys of their uses; none of what is too long. It adds
+    to the marks of the answer."""
+    # What was shown without being noted at the answer has no number, and is compared all the same.
+    keys = {(use.item_type, use.item_id): use.pk for use in uses}
+    lines = {keys.get(item, -place): line for place, (item, line) in enumerate(texts.items(), 1)}
+    if len(run.response) > MAX_COMPARED or sum(map(len, lines.values())) > MAX_GIVEN:
+        return {}
+    return sentence_notes(run.response, marks, {key: line_parts(line)["text"] for key, line in lines.items()})
 
 
 def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
@@ -431,12 +444,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     known = list(run.usages.all())
     texts = _texts(run)
     marks = answer_marks(run, [use for use in known if use.referenced]) if run.response else {}
-    # What was shown without being noted at the answer has no number, and is compared all the same.
-    keys = {(use.item_type, use.item_id): use.pk for use in known}
-    lines = {keys.get(item, -place): line for place, (item, line) in enumerate(texts.items(), 1)}
-    is_compared = len(run.response) <= MAX_COMPARED and sum(map(len, lines.values())) <= MAX_GIVEN
-    plain = {key: line_parts(line)["text"] for key, line in lines.items()}
-    said = sentence_notes(run.response, marks, plain) if is_compared else {}
+    said = _sentence_notes(run, known, texts, marks)
     # In the order in which the answer has them.
     uses = sorted(
         known,
@@ -457,7 +465,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     # A search without one finds all.
     left_out = LEFT_OUT if words else ""
     chosen = left_out if verdict == LEFT_OUT else verdict
-    order_form = OrderForm({"sort": sort, "verdict": chosen, "q": words})
+    order_form = CandidatesForm({"sort": sort, "verdict": chosen, "q": words})
     order_form.fields["verdict"].choices = shown.verdict_choices(left_out)  # type: ignore[attr-defined]
     used = [use for use in uses if use.referenced]
     check, absent = answer_check(run, texts.values(), [texts.get((use.item_type, use.item_id), "") for use in used])

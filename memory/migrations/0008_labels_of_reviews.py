@@ -1,4 +1,4 @@
-"""Quarantined texts may hold a secret: their label says no longer that they read like an instruction."""
+"""Labels: a quarantined text may hold a secret instead of an instruction, and a review says what it is about."""
 
 from django.db import migrations, models
 
@@ -10,12 +10,29 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AlterField(
+            model_name="factchange",
+            name="action",
+            field=models.CharField(
+                choices=[
+                    ("stored", "Stored"),
+                    ("confirmed", "Confirmed"),
+                    ("superseded", "Replaced"),
+                    ("invalidated", "Marked as wrong"),
+                    ("restored", "Restored"),
+                    ("merged", "Merged into another"),
+                    ("edited", "Edited"),
+                    ("quarantined", "Quarantined"),
+                ],
+                max_length=20,
+            ),
+        ),
+        migrations.AlterField(
             model_name="memoryreview",
             name="kind",
             field=models.CharField(
                 choices=[
                     ("duplicate", "Possible duplicate"),
-                    ("contradiction", "Possible contradiction"),
+                    ("contradiction", "Contradiction"),
                     ("escalation", "Censor escalated"),
                     ("low_confidence", "Uncertain fact"),
                     ("compaction", "Many facts on one subject"),
