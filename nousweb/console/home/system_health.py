@@ -154,7 +154,10 @@ def _counted(rows: Iterable[dict[str, Any]]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row["item_type"]] += row["count"]
-    words = [(ItemType(name).label.lower(), number) for name, number in counts.most_common()]
+    # The database groups in no order, so types of the same number are told by name.
+    words = [
+        (ItemType(name).label.lower(), counts[name]) for name in sorted(counts, key=lambda one: (-counts[one], one))
+    ]
     return get_text_list([f"{number:,} {word}{'' if number == 1 else 's'}" for word, number in words], "and")
 
 

@@ -22,7 +22,7 @@ from memory.services.facts import fact_learn, fact_supersede
 from nousweb.console.home import system_health
 from nousweb.console.home.dashboard import Dashboard, dashboard
 from nousweb.console.home.period import Trend
-from nousweb.console.home.system_health import ERROR_CHARACTERS, HealthCheck
+from nousweb.console.home.system_health import ERROR_CHARACTERS, HealthCheck, index_check
 from nousweb.console.home.views import BREAK
 from nousweb.lib import clock
 from tests.cluster import CITUS_URL
@@ -436,6 +436,14 @@ def test_health_names_a_silent_worker(ada: Agent, bob: User, charlie: User) -> N
     # The subconscious's tasks are among them.
     worker = check(board(bob), "Background worker")
     assert (worker.kind, "task" in worker.detail, worker.at) == ("block", False, None)
+
+
+def test_health_tells_waiting_memories_the_same_in_whatever_order_the_database_groups_them() -> None:
+    waiting = [
+        ("pending", "ada", "Ada", kind, count, NOON) for kind, count in (("fact", 1), ("event", 2), ("decision", 1))
+    ]
+    told = {index_check(rows, both=False).detail for rows in (waiting, waiting[::-1])}
+    assert told == {"2 events, 1 decision and 1 fact cannot be found by meaning yet."}
 
 
 def test_health_says_which_memories_cannot_be_found(ada: Agent, bruno: Agent, system: Principal, bob: User) -> None:
