@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from context.models import ContextRun, MemoryUsage
+from context.models import ContextPin, ContextRun, MemoryUsage
 from memory.lifecycle.handler import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem, valid_at_sql
 
@@ -34,7 +34,7 @@ NEAR_LENGTH = 0.8
 """One text in another repeats it when it is at least so much of its length."""
 
 _FACT, _REVIEW = Fact._meta.db_table, MemoryReview._meta.db_table
-_USAGE, _INDEX, _RUN = (model._meta.db_table for model in (MemoryUsage, SearchItem, ContextRun))
+_USAGE, _INDEX, _RUN, _PIN = (model._meta.db_table for model in (MemoryUsage, SearchItem, ContextRun, ContextPin))
 _OWN = "{0}.agent_id = %(agent)s AND {0}.persona = ANY(%(personas)s)"
 ACTIVE = f"{_OWN.format('fact')} AND fact.active AND {valid_at_sql(Fact, '%(now)s', 'fact')}"
 """Facts that prompts may include now; those that have ended need nobody's care."""
@@ -80,8 +80,9 @@ class HealthFinding:
     """One list of facts: what is in it (`meaning`), what that does to the agent's answers (`effect`), and what helps
     (`advice`). `weight`, 0 to 1, is the part of a listed fact that is lost from the score.
 
-    `condition` is a condition on a fact of `EACH`: one pass counts all lists that have one. Otherwise `statement`
-    selects the ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
+    `remedies` are what may be done to one of its facts, as `FACT_ACTIONS` of the console names them, the first as the
+    button of its row. `condition` is a condition on a fact of `EACH`: one pass counts all lists that have one.
+    Otherwise `statement` selects the ids of the facts, each once. `reads` names the parts of `PARTS` that it needs.
     """
 
     key: str
@@ -93,6 +94,7 @@ class HealthFinding:
     statement: str = ""
     condition: str = ""
     reads: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ("confirm", "invalidate")
 
 
 FINDINGS: Mapping[str, HealthFinding] = {
@@ -174,21 +176,26 @@ FINDINGS: Mapping[str, HealthFinding] = {
             HEALTH_WEIGHTS["stale"],
             f"Facts that nobody has confirmed and no prompt has shown for {STALE_AFTER.days} days.",
             "The agent may answer with what is no longer true.",
-            "Confirm facts that are still true, and mark the others as wrong.",
+            "Confirm facts that are still true, and give the others an end.",
             condition="""fact.recorded_at < %(stale)s AND fact.category <> ALL(%(ageless)s)
                   AND (fact.last_confirmed_at IS NULL OR fact.last_confirmed_at < %(stale)s)
                   AND (shown.last_at IS NULL OR shown.last_at < %(stale)s)""",
             reads=EACH_READS,
+            remedies=("confirm", "expiry"),
         ),
         HealthFinding(
             "unreferenced",
             "Never referenced",
             HEALTH_WEIGHTS["unreferenced"],
-            f"Facts shown at least {OFTEN_SHOWN} times without any reference in an answer.",
+            f"Facts that a search found for at least {OFTEN_SHOWN} prompts, and no answer referred to.",
             "They take the place of memories that would help.",
-            "Rewrite them so that answers can use them, or mark them as wrong.",
-            condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
+            "Replace them by what answers can use, or give them an end.",
+            # A preference, a person or a rule guides answers that do not quote it, and a pin is a person's wish.
+            condition=f"""shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced AND fact.category <> ALL(%(always)s)
+                  AND NOT EXISTS (SELECT 1 FROM {_PIN} AS pin WHERE pin.agent_id = %(agent)s
+                      AND pin.item_type = '{ItemType.FACT}' AND pin.item_id = fact.id::text)""",
             reads=EACH_READS,
+            remedies=("supersede", "expiry"),
         ),
         HealthFinding(
             "unshown",
@@ -196,10 +203,11 @@ FINDINGS: Mapping[str, HealthFinding] = {
             HEALTH_WEIGHTS["unshown"],
             f"Facts known for {UNUSED_AFTER.days} days that were in no prompt with a reported answer.",
             "None so far: they cost nothing until a prompt includes them.",
-            "Check whether they are needed.",
+            "Give those that nobody needs an end.",
             condition="""fact.recorded_at < %(unused)s AND fact.category <> ALL(%(always)s)
                   AND shown.times IS NULL AND EXISTS (SELECT 1 FROM shown)""",
             reads=EACH_READS,
+            remedies=("expiry", "supersede"),
         ),
     )
 }

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from context.feedback.health_findings import FINDINGS
 from context.models import MemoryUsage
+from context.services.agent_settings import context_pin
 from identity.models import AuditEvent
 from memory.models import Episode, EpisodeEvent, Fact
 from nousweb.console.tasks import keep_figures, keep_health_scores
@@ -52,8 +53,12 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     make_facts(ada, ["Tea is at four.", "The fair has ended."], system, valid_until=now - timedelta(days=1))
     make_facts(ada, ["The fair will begin."], system, valid_from=now + timedelta(days=1), **old)
     (often,) = make_facts(ada, ["Rope is sold by the metre."], system)
+    (taste,) = make_facts(ada, ["Mira prefers tables to prose."], system, category="preference")
+    (wish,) = make_facts(ada, ["Chain is sold by weight."], system)
+    context_pin(agent=ada, item_type="fact", item_id=str(wish.pk), by=system)
     run = make_run(ada, actor)
-    show(run, often, 5)
+    for fact in (often, taste, wish):
+        show(run, fact, 5)
     show(run, sound, referenced=True)
     review = make_review(ada, system, "The pier closes in storms.", "The pier stays open in storms.", subject="pier")
     (gone,) = make_facts(ada, ["Mira keeps bees."], system, active=False, retired_at=now, recorded_at=now - LONG_AGO)
@@ -91,6 +96,10 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     page = person.get(f"{PAGE}contested/").content.decode()
     assert review.get_absolute_url() in page
     assert f"/facts/{fading.pk}/confirm/" in person.get(f"{PAGE}stale/").content.decode()
+    page = person.get(f"{PAGE}unreferenced/").content.decode()
+    assert f"/facts/{often.pk}/supersede/" in page
+    assert f"/facts/{often.pk}/invalidate/" not in page, "nobody has contradicted it"
+    assert "data-bulkbar" not in page, "nothing helps several at once"
 
 
 def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice, bob):

@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.text import Truncator, get_text_list
 
-from context.feedback.health_findings import FINDINGS
+from context.feedback.health_findings import FINDINGS, HealthFinding
 from context.feedback.health_score import (
     LISTED,
     SORTS,
@@ -78,7 +78,7 @@ def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
         "regained": "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}.",
         "action": f"{verb} {one.number:,} fact{'' if one.number == 1 else 's'}",
         # The more of a fact it takes, the more it asks for attention.
-        "look": "seg-6" if one.finding.weight >= 1 else "seg-3" if one.finding.weight >= 0.5 else "seg-8",
+        "look": "seg-6" if one.finding.weight >= 1 else "lane-disputed" if one.finding.weight >= 0.5 else "seg-8",
     }
 
 
@@ -219,14 +219,15 @@ def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -
     context = base_context(request, scope, **shown.context(request, page))
     questions = _questions(scope, context["rows"]) if scope.by.may("memory.view_memoryreview") else {}
     for fact in context["rows"]:
-        _linked(scope, fact, questions.get(fact.pk))
-    may_act = scope.by.may("memory.change_fact") or scope.by.may("memory.add_fact")
+        _linked(scope, fact, about, questions.get(fact.pk))
+    at_once = [each for each in DONE if each in about.remedies and scope.by.may(FACT_ACTIONS[each].permission)]
     context |= {
         "finding": about,
         "at": at,
         "listed": LISTED,
         "query": query_without(request, "done"),
-        "select": "fact" if may_act and any(fact.active for fact in context["rows"]) else "",
+        "at_once": at_once,
+        "select": "fact" if at_once and any(fact.active for fact in context["rows"]) else "",
         "undo": invalidation_undo_offer(request, scope, finding),
     }
     return render(request, LIST.template, context)
@@ -245,12 +246,18 @@ def _questions(scope: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
     return found
 
 
-def _linked(scope: PersonaScope, fact: Any, question: str | None) -> None:
-    """Give a fact the addresses of its row."""
+def _linked(scope: PersonaScope, fact: Any, finding: HealthFinding, question: str | None) -> None:
+    """Give a fact the addresses of its row, and the changes of it that help: the key, label and look of each."""
     slug = scope.agent.slug
     impact_query = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if scope.both else {})
     same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if scope.both else {})
     fact.question, fact.suffix = question, scope.suffix
+    fact.remedies = [
+        (key, FACT_ACTIONS[key].title, "danger" if key == "invalidate" else "")
+        for key in finding.remedies
+        # A replacement is written to the memory of its author's persona.
+        if scope.by.may(FACT_ACTIONS[key].permission) and (key != "supersede" or fact.persona == scope.by.persona)
+    ]
     fact.same = f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}"
     fact.impact_url = f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}"
 
