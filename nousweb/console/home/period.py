@@ -148,11 +148,16 @@ class Trend:
 
     @property
     def moved(self) -> str:
-        """The change in points, of a small figure as a number, else in percent."""
+        """The change as a number, or in points."""
         if self.points:
             return f"{self.move} point{'' if self.move == 1 else 's'}"
-        is_small = (self.before or 0) < SMALL
-        return f"{abs(round(self.now or 0) - round(self.before or 0)):,}" if is_small else f"{self.move} %"
+        return f"{abs(round(self.now or 0) - round(self.before or 0)):,}"
+
+    @property
+    def percent(self) -> str:
+        """The change in percent; "" of a small figure, of points, and of thousands of percent, which say nothing."""
+        tells = not self.points and (self.before or 0) >= SMALL and self.arrow and (self.move or 0) < 1_000
+        return f"{self.move} %" if tells else ""
 
     @property
     def arrow(self) -> str:
@@ -163,23 +168,20 @@ class Trend:
 
     @property
     def words(self) -> str:
-        """The change in words: "20 % from 1,204", "4 from 10"; without an arrow "unchanged" or the like."""
+        """The change in words: "4 from 10"; without an arrow "unchanged" or the like."""
         if self.before is None:
             return "no earlier data"
         if not self.arrow:
             return "unchanged"
-        before = f"{round(self.before):,}{' %' if self.points else self.unit}"
-        # A percentage of thousands says nothing.
-        tells = self.points or self.before < SMALL or (self.move or 0) < 1_000
-        return f"{self.moved} from {before}" if tells else f"from {before}"
+        return f"{self.moved} from {round(self.before):,}{' %' if self.points else self.unit}"
 
     def sentence(self, than: str, *, less: str = "less") -> str:
         """The change as the rest of a sentence: "12 % more than the 14 days before"; "" where nothing is told."""
-        if self.move is None or not self.tells or (self.move >= 1_000 and not self.moved.isdigit()):
+        if self.move is None or not self.tells:
             return ""
         if not self.arrow:
             return f"about as {'many' if less == 'fewer' else 'much'} as in {than}"
-        return f"{self.moved} {'more' if self.arrow == '↑' else less} than in {than}"
+        return f"{self.percent or self.moved} {'more' if self.arrow == '↑' else less} than in {than}"
 
 
 @dataclass(frozen=True, slots=True)

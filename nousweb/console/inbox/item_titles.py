@@ -120,11 +120,6 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     return ItemTitle(_short(_clause(rows[0])), verb, lines - 1)
 
 
-def change_lines(diff: TextDiff) -> list[ItemTitle]:
-    """Each line that a change adds or edits, then those that it removes."""
-    return [ItemTitle(_short(_clause(row)), VERBS.get(row.kind, "Edits")) for row in _rows(diff)]
-
-
 def _rows(diff: TextDiff) -> list[Row]:
     """The changed lines with words, those first that say the most: a line that only moved says less than another, and
     a heading less than what stands below it."""

@@ -347,12 +347,14 @@ def key(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
-def swaps() -> SafeString:
+def swaps(part: str = "#main", also: str = "#page-head:innerHTML,#rail:innerHTML,#demo-tour") -> SafeString:
     """The attributes of links and forms that show another state of their page: its parts are swapped, and the address
-    follows. Without script they load the page."""
-    return mark_safe(
-        'hx-boost="true" hx-target="#main" hx-select="#main" hx-swap="outerHTML show:window:top"'
-        ' hx-select-oob="#page-head:innerHTML,#rail:innerHTML,#demo-tour"'
+    follows. Without script they load the page. `part`: less than the whole of it; `also`: what else is swapped."""
+    return format_html(
+        'hx-boost="true" hx-target="{0}" hx-select="{0}" hx-select-oob="{1}" hx-swap="outerHTML{2}"',
+        part,
+        also,
+        " show:window:top" if part == "#main" else "",
     )
 
 

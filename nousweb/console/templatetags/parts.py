@@ -82,6 +82,27 @@ def detail(value: Any, before: str = "", after: str = "", look: str = "", of: st
     )
 
 
+_ARROW = {
+    arrow: format_html('<span aria-hidden="true">{} </span><span class="visually-hidden">{} </span>', arrow, way)
+    for arrow, way in (("↑", "up"), ("↓", "down"))
+} | {"": SafeString("")}
+
+
+@register.simple_tag
+def trend(change: Any, than: str, when: Any = None) -> SafeString:
+    """How a figure changed (nousweb.console.home.period.Trend), compared `than` what: the arrow says which way, never
+    whether that is good. `when`: only where this holds and the change tells something."""
+    if when is not None and not (when and change.tells):
+        return SafeString("")
+    return format_html(
+        '<span class="trend" title="Compared with {}">{}{}{}</span>',
+        than,
+        _ARROW[change.arrow],
+        change.words,
+        detail(change.percent, before=" (", after=")", look="faint"),
+    )
+
+
 OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 
 
@@ -396,7 +417,7 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
 _SPARK = '<svg class="spark" width="100%" height="32" role="img" aria-label="{}">{}</svg>'
 _SPARK_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
 _SPARK_NONE = '<circle class="spark-none" cx="{}%" cy="30.5" r="1.5"><title>{}: {}</title></circle>'
-_SPARK_MOST = '<text class="spark-most" x="{}%" y="-3" text-anchor="middle">{}</text>'
+_SPARK_MOST = '<text class="spark-most" x="{}%" y="{}" text-anchor="middle">{}</text>'
 _SPARK_LINE = '<line class="spark-line" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 _SPARK_DOT = '<circle class="{}" cx="{}%" cy="{}" r="2.5"><title>{}: {}</title></circle>'
 SPARK_HEIGHT = 31.0
@@ -442,8 +463,10 @@ def sparkline(
         drawn += format_html_join("", _SPARK_BAR, sizes)
     at_most = f"at most {most:,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     words = f"{sum(map(bool, failed))} of {len(points)} days with a failure" if ticks else at_most
-    if most and not ticks:
-        drawn += format_html(_SPARK_MOST, plain(shapes[values.index(most)].middle), f"{most:,.0f}")
+    # Numbers that have room stand on each column, others on the greatest.
+    numbered = shapes if most < 100 and len(points) <= 14 else shapes[values.index(most) :][:1]
+    numbers = ((plain(bar.middle), plain(bar.y - 2), f"{bar.value:,.0f}") for bar in numbered if bar.height)
+    drawn += format_html_join("", _SPARK_MOST, () if ticks else numbers)
     return format_html(_SPARK, f"{label}: {words}", drawn)
 
 

@@ -319,15 +319,15 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     assert REPLICA in str(tried["memories"])
     shown = markup(page)
     assert f"{ASKED}</textarea>" in shown
-    assert "<p>After: Values, proposed by " in shown
-    assert re.search(r'>Adds</span> <bdi class="item-words"[^>]*>Answer in one word.</bdi>', shown), "what differs"
+    assert re.search(rf'id="pick-{proposal.pk}" href="[^"]*" aria-current="true"', shown), "the one that is tried"
+    assert re.search(r'>Adds</span> <bdi class="item-words"[^>]*><ins>Answer in one word.</ins></bdi>', shown)
     assert "No model is connected." in shown
     assert "Connect a model" in shown
     other = client.get(COMPARE, {"a": "now", "b": "now", "input": "Since when?"})
     assert "Since when?</textarea>" in markup(other)
     assert other.context["diff"].identical
-    alike = markup(client.get(COMPARE, {"a": "now", "b": "now", "table": "1"}))
-    assert re.search(r"<details class=\"more\" *> <summary *> 1 recent question gets the same prompt", alike)
+    alike = client.get(COMPARE, {"a": "now", "b": "now", "table": "1"}).context["trial"]
+    assert [value for _, value, _ in alike["figures"]] == ["1", "0", "the same", "none"]
     # A question may be longer than an address, so it is posted, here as a preview and there without a model. The
     # address names what was chosen, and the question where it can.
     shown_at = f"{COMPARE}?a=now&b=now&input=Since+when%3F"
@@ -365,18 +365,17 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
         "Hello?",
         "Bye?",
     ]
-    # What an expectation stands against comes first, and what is the same for the others is said once.
-    (differ, unlike, unfolded), (alike, steady, folded) = found.context["trial"]["groups"]
-    assert differ == "1 question stands out: 1 expectation would fail"
-    assert [asked for asked, *_ in unlike] == ["Hello?"]
-    assert (unfolded, folded) == (True, False), "only what differs is worth reading row by row"
-    assert re.fullmatch(
-        r"1 recent question and 1 expectation change alike: \d+ tokens longer, the same memories, all hold", alike
-    )
-    assert [asked for asked, *_ in steady] == [ASKED, "Bye?"]
+    # What happens to all of them is said above the table, in which those come first of which an expectation changes.
+    trial = found.context["trial"]
+    assert trial["figures"][0] == ("Questions", "3", "2 recent, 1 of expectations")
+    assert re.fullmatch(r"\+\d+", trial["figures"][1][1])
+    assert trial["figures"][2:] == [
+        ("Memories", "the same", "in 3 prompts"),
+        ("Expectations", "1 of 2 hold", "1 would fail"),
+    ]
+    assert [asked for asked, *_ in trial["rows"]] == ["Hello?", ASKED, "Bye?"]
     assert re.search(r'outcome-failed">holds → fails</span>[^“]*“in one word”', page)
     assert re.search(r'outcome-passed">holds</span>[^“]*“in two words”', page)
-    assert page.count("Answer in one word.") == 3, "what changes is said of each"
     assert "Not all could be tried" not in page
     Expectation.objects.filter(request__input="Bye?").update(request={"input": "Bye?", "session_id": "s", "mode": "x"})
     broken = markup(client.get(COMPARE, {"a": "now", "b": str(first.pk), "table": "1"}, headers=part))
@@ -385,10 +384,42 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
     # The other way round, from what is tried to what is in force, and without scripts on the page itself.
     back = client.get(COMPARE, {"a": str(first.pk), "b": "now", "table": "1"})
     assert "fails → holds" in markup(back)
-    (words, rows_of, _), _ = back.context["trial"]["groups"]
-    assert words == "1 question stands out: 1 expectation would hold again"
-    assert [row.tokens_change < 0 for _, row, *_ in rows_of] == [True]
+    assert back.context["trial"]["figures"][3] == ("Expectations", "1 of 1 hold", "1 would hold again")
+    assert {row.tokens_change < 0 for _, row, *_ in back.context["trial"]["rows"]} == {True}
     assert rows() == before
+
+
+def test_a_change_of_ones_own_is_tried_before_it_is_proposed(ledger: Agent, actor: Principal, bob: User) -> None:
+    make_run(ledger, actor, ASKED)
+    demand = {"requirement": "absent", "target": "text", "text": "in one word"}
+    expectation_create(agent=ledger, by=Principal.of_user(bob), request=request_of("Hello?"), **demand)
+    client = browser(bob)
+    page = client.get(COMPARE, {"b": "own", "section": "character"})
+    kept = {name: page.context["form"][name].value() for name in ("a", "b", "section", "content", "session")}
+    assert kept["content"] == ledger.identity_versions.get(section="character", is_current=True).content
+    assert page.context["diff"].identical, "it begins as it is now"
+    before = rows()
+    written = {**kept, "input": ASKED, "content": f"{kept['content']}\r\nAnswer in one word.", "preview": ""}
+    tried = client.post(COMPARE, written)
+    assert ("added", "Answer in one word.") in [
+        (row.kind, "".join(span.text for span in row.new_spans)) for row in tried.context["diff"].rows
+    ]
+    assert tried.headers["HX-Replace-Url"].startswith(f"{COMPARE}?a=now&b=own&section=character&input="), "not the text"
+    part = client.post(f"{COMPARE}?table=1", written, headers={"HX-Request": "true"})
+    assert part.context["trial"]["figures"][3] == ("Expectations", "0 of 1 hold", "1 would fail")
+    # A row asks its question with the text, which is no part of an address.
+    assert 'name="preview" value="Hello?"' in markup(part)
+    other = client.post(COMPARE, {**written, "preview": "Hello?"})
+    assert "Hello?</textarea>" in markup(other)
+    refused = client.post(COMPARE, {**written, "content": "x" * 20_001})
+    assert refused.status_code == 422
+    assert "at most 20000 characters" in markup(refused)
+    assert rows() == before
+    # The text is proposed on the page that shows its difference first.
+    propose = reverse("section_propose", args=[ledger.slug, "character"])
+    assert f'formaction="{propose}"' in markup(page)
+    base = field(page.content.decode(), "base_version")
+    assert "Not saved yet." in markup(client.post(propose, {**written, "base_version": base}))
 
 
 def test_without_a_key_the_prompt_alone_is_shown(ledger: Agent, bob: User) -> None:

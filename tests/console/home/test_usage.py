@@ -21,7 +21,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from nousweb.console.home.context_calls import RUNS_READ, usage_refresh
 from nousweb.console.home.period import Period, Trend
 from nousweb.console.home.usage import Usage, usage
-from nousweb.console.templatetags.parts import chart_columns
+from nousweb.console.templatetags.parts import chart_columns, trend
 from nousweb.lib import clock
 from tests.console.home.moments import DAY, HOUR, NOON, ago, noon
 from tests.http import browser
@@ -94,17 +94,17 @@ def test_period_of_a_day_is_whole_hours() -> None:
 @pytest.mark.parametrize(
     ("now", "before", "arrow", "words"),
     [
-        (120, 100, "↑", "20 % from 100"),
+        (120, 100, "↑", "20 from 100"),
         (9, 10, "↓", "1 from 10"),
         (5, 5, "", "unchanged"),
         (0, 0, "", "unchanged"),
         (3, 0, "↑", "3 from 0"),
         (2.6, 1.25, "↑", "2 from 1"),
         (19.4, 18.6, "", "unchanged"),
-        (2_000, 1_204, "↑", "66 % from 1,204"),
+        (2_000, 1_204, "↑", "796 from 1,204"),
         (500, 10, "↑", "490 from 10"),
         (127, 27, "↑", "100 from 27"),
-        (2_500, 100, "↑", "from 100"),
+        (2_500, 100, "↑", "2,400 from 100"),
         (None, 5, "", "unchanged"),
         (5, None, "", "no earlier data"),
         (1_001, 1_000, "", "unchanged"),
@@ -112,6 +112,13 @@ def test_period_of_a_day_is_whole_hours() -> None:
 )
 def test_trend_names_how_a_figure_moved(now: float | None, before: float | None, arrow: str, words: str) -> None:
     assert (Trend(now, before).arrow, Trend(now, before).words) == (arrow, words)
+
+
+def test_the_percentage_of_a_change_stands_beside_it_where_it_says_something() -> None:
+    shown = trend(Trend(2_000, 1_204), "the week before")
+    assert '>up </span>796 from 1,204<span class="faint"> (66 %)</span></span>' in shown
+    assert [Trend(*of).percent for of in ((9, 10), (2_500, 100), (1_001, 1_000), (None, 500))] == [""] * 4
+    assert Trend(2_000, 1_204).sentence("the week before") == "66 % more than in the week before"
 
 
 def test_trend_of_a_share_is_in_points() -> None:
@@ -262,7 +269,7 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     assert f"on {day}." not in shown
     values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
     assert [int(value) for value in values] == [1, 2, 1], "each of few"
-    assert "up to 2 a day" in shown
+    assert re.search(r"<text class=\"spark-most[^>]*>2</text>", shown), "on its column"
     period = Period(14, clock.now())
     ends = f"<span>{period.short(period.moments[0])}</span><span>Today</span>"
     assert f'New by day <span class="figure-days" aria-hidden="true">{ends}' in shown, "the time at both ends"

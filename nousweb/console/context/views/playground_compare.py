@@ -8,18 +8,18 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.template.defaultfilters import pluralize
 from django.utils.http import urlencode
-from django.utils.text import Truncator, get_text_list
+from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
 from context.engine.overrides import NO_OVERRIDES
 from context.expectations.check_runner import ImpactCheck
-from context.models import ASSEMBLE, ContextRun, ExpectationResult
+from context.models import ASSEMBLE, ExpectationResult
 from context.services.playground import TALK, playground_compare
 from context.what_if.change_overrides import proposal_overrides
-from context.what_if.impact import Impact, ImpactRow, change_row, impact_of
+from context.what_if.impact import ImpactRow, change_row, impact_of
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
+from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, author_words, form_refuse, uuids_of
@@ -33,20 +33,23 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
-from nousweb.console.inbox.item_titles import change_lines, change_title, changed_words
-from nousweb.console.templatetags.console import day
+from nousweb.console.inbox.item_titles import changed_words
+from nousweb.console.templatetags.console import day, signed
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import visible_plain
 
 NOW, AS_IT_IS = "now", "As it is now"
+OWN, MY_OWN = "own", "My own change"
 GONE = "This identity cannot be tried: it is decided, in force, or gone."
 MAX_CHOICES = 50
+MAX_CARDS = 9
+"""Proposals that stand as cards; with the change that a person writes there they fill two rows."""
 TRIED, TRIED_SECONDS = 5, 2.0
 """Recent questions on which a change is tried, and the time that they may take; expectations take as much again."""
 MAX_ROWS = 20
-WORDS, ALL_WORDS = 48, 400
-"""Characters of what an identity changes, in its name among others, and below the one that is chosen."""
+WORDS = 48
+"""Characters of what an identity changes, in its name among others."""
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
 """The fields of each side: its identity and its conversation."""
 State = ExpectationResult.State
@@ -68,18 +71,16 @@ def _identities(agent: Agent, by: Principal, named: Sequence[str]) -> Identities
     }
 
 
-def _label(
-    one: ChangeProposal | IdentityVersion, current: Mapping[str, str] | None = None, characters: int = WORDS
-) -> str:
+def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
     """Its section, whose it is, and the reason of a version, or how it first differs from what is in force
     (`current`)."""
     kind = "proposed" if isinstance(one, ChangeProposal) else f"version {one.version}"
     name = f"{one.get_section_display()}, {kind} by {author_words(one)} {day(one.created_at)}"
     if isinstance(one, IdentityVersion) and one.reason:
-        return f"{name}: {visible_plain(Truncator(one.reason).chars(characters))}"
-    change = changed_words(current.get(one.section, ""), one.content) if current is not None else None
+        return f"{name}: {visible_plain(Truncator(one.reason).chars(WORDS))}"
+    change = changed_words(current.get(one.section, ""), one.content)
     sign = "−" if change and change.verb == "Removes" else "+"
-    return f"{name}: {sign} {visible_plain(Truncator(change.words).chars(characters))}" if change else name
+    return f"{name}: {sign} {visible_plain(Truncator(change.words).chars(WORDS))}" if change else name
 
 
 def _differences(
@@ -98,6 +99,14 @@ class CompareForm(PlaygroundForm):
     a = forms.ChoiceField(label="Before", error_messages={"invalid_choice": GONE})
     b = forms.ChoiceField(label="After", error_messages={"invalid_choice": GONE})
     conversation_b = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
+    section = forms.ChoiceField(required=False, choices=Section.choices, widget=forms.HiddenInput)
+    content = forms.CharField(
+        required=False,
+        strip=False,
+        max_length=MAX_SECTION_CHARACTERS,
+        label="Text to try",
+        widget=forms.Textarea(attrs={"spellcheck": "true"}),
+    )
 
     def __init__(self, *args: Any, identities: Identities, labels: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -108,8 +117,8 @@ class CompareForm(PlaygroundForm):
             for name, kind in (("Proposed", ChangeProposal), ("Earlier versions", IdentityVersion))
         ]
         choices = [(NOW, AS_IT_IS), *(group for group in groups if group[1])]
-        for name, _ in SIDES:
-            self.fields[name].choices = choices  # type: ignore[attr-defined]
+        self.fields["a"].choices = choices  # type: ignore[attr-defined]
+        self.fields["b"].choices = [choices[0], (OWN, MY_OWN), *choices[1:]]  # type: ignore[attr-defined]
 
     def clean_conversation_b(self) -> tuple[Message, ...]:
         return self.read("conversation_b")
@@ -120,37 +129,45 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     """The same message to the identities that ?a= and ?b= name, with the difference of their prompts.
 
     It begins with the latest proposal on the latest question. Only a message that is sent reaches the model, no
-    `preview`. Both are posted, since a question may be longer than an address, of which it then is no part.
+    `preview`, whose value may be the question. Both are posted, since a question may be longer than an address, of
+    which it then is no part, and as a change that a person writes there (OWN) is.
     """
     if not by.may("identity.view_identityversion"):
         # The page's own tab leads here.
         return redirect("agent_playground", agent.slug)
     given = {name: (request.POST or request.GET).get(name, "") for name, _ in SIDES}
     identities = _identities(agent, by, [*given.values()])
-    current = dict(agent.identity_versions.filter(is_current=True).values_list("section", "content"))
-    labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
+    current = {one.section: one for one in agent.identity_versions.filter(is_current=True)}
+    texts = {section: one.content for section, one in current.items()}
+    labels = {NOW: AS_IT_IS, OWN: MY_OWN, **{key: _label(one, texts) for key, one in identities.items()}}
     known: dict[str, Any] = {"identities": identities, "labels": labels}
+    wanted = (request.POST or request.GET).get("section", "")
+    section = wanted if wanted in Section else Section.values[0]
+    own = {"section": section, "content": texts.get(section, "")}
     said: list[tuple[Message, ...]] = [(), ()]
     # What many questions get is asked for by itself, since it takes longer than the one that is shown.
     is_part = bool(request.htmx) and "table" in request.GET  # type: ignore[attr-defined]
     if request.method == "POST":
-        form = CompareForm(request.POST, **known)
+        preview = request.POST.get("preview", "")
+        form = CompareForm(own | request.POST.dict() | ({"input": preview} if len(preview) > 1 else {}), **known)
     else:
-        if any(key not in ("", NOW, *identities) for key in given.values()):
+        if any(key not in ("", NOW, *identities) and (name, key) != ("b", OWN) for name, key in given.items()):
             raise NotFound(GONE)
         # What is in force stands on the other side of what is tried: before a proposal, after an earlier version.
         first = NOW if any(given.values()) else next(iter(identities), NOW)
         usual = {"a": first, "b": NOW} if isinstance(identities.get(first), IdentityVersion) else {"a": NOW, "b": first}
         latest = questions_asked(agent, by)[:1]
         asked = request.GET.get("input", latest[0][0] if latest else "")[:MAX_MESSAGE_CHARACTERS]
-        initial = {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
+        initial = own | {name: given[name] or usual[name] for name in given} | {"session": PREVIEW, "input": asked}
         is_shown = bool(asked.strip()) and by.may(ASSEMBLE) and not is_part
         form = CompareForm(initial if is_shown else None, initial=initial, **known)
     last: list[TurnView] = []
-    is_sent = request.method == "POST" and "preview" not in request.POST
+    is_sent = request.method == "POST" and "preview" not in request.POST and not is_part
+    written = str(form["content"].value()).replace("\r\n", "\n").strip()
+    identities = {**identities, OWN: IdentityVersion(agent=agent, section=section, content=written)}
     if form.is_valid():
         said = [form.cleaned_data[conversation] for _, conversation in SIDES]
-        last = _turns(form, identities, agent, by, ask=is_sent)
+        last = [] if is_part else _turns(form, identities, agent, by, ask=is_sent)
     chosen = [str(form[name].value()) for name, _ in SIDES]
     tried_now = [identities.get(key) for key in chosen]
     if last and all(one.turn.answer and not one.turn.blocked for one in last):
@@ -158,106 +175,100 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
     if is_sent:
         # The next question is asked where this one was.
         form.fields["input"].widget.attrs["autofocus"] = True
-    sides = [
-        {
-            "label": labels.get(key, ""),
-            "whole": f"{form[SIDES[place][0]].label}: {_label(one, None, ALL_WORDS)}" if one else "",
-            "said": said[place],
-            "last": last[place] if last else None,
-        }
-        for place, (key, one) in enumerate(zip(chosen, tried_now, strict=True))
-    ]
+    cards = [(key, one) for key, one in identities.items() if isinstance(one, ChangeProposal)][:MAX_CARDS]
     context = {
         "agent": agent,
         "form": form,
-        "sides": sides,
+        "swapped": "#asked, #tried" if chosen[1] == OWN else "#asked",
+        "cards": [(key, one, changed_words(texts.get(one.section, ""), one.content)) for key, one in cards]
+        + [(OWN, None, None)],
+        "card": chosen[1] if chosen[0] == NOW and chosen[1] in (OWN, *dict(cards)) else "",
+        "sections": [
+            {
+                "label": label,
+                "url": f"?{urlencode({'a': chosen[0], 'b': OWN, 'section': key})}",
+                "active": key == section,
+            }
+            for key, label in Section.choices
+            if chosen[1] == OWN
+        ],
+        "in_force": current[section].version if section in current else 0,
+        "section_tried": next((one.section for one in tried_now if one), section),
+        "sides": [
+            {"label": labels.get(key, ""), "said": said[place], "last": last[place] if last else None}
+            for place, key in enumerate(chosen)
+        ],
         "proposal": next((one for one in tried_now if isinstance(one, ChangeProposal)), None),
-        "differences": (differences := _differences(tried_now, current)),
-        "lines": [line for _, diff in differences for line in change_lines(diff)],
+        "differences": _differences(tried_now, texts),
         "model": chat_model(),
         "place": chat_model_place(),
         "diff": diff_texts(*(one.turn.record.system_prompt for one in last)) if last else None,
         "tried": _tried(*last) if last else None,
-        "trial": _trial(agent, by, tried_now) if "table" in request.GET else None,
+        "trial": _trial(agent, by, tried_now) if "table" in request.GET and not form.errors else None,
     }
     template = "context/_trial.html" if is_part else "context/playground_compare.html"
     response = render(request, template, context, status=422 if form.errors else 200)
     if last:
-        address = urlencode([*zip("ab", chosen, strict=True), ("input", last[0].shown.record.request["input"])])
+        address = urlencode(
+            {"a": chosen[0], "b": chosen[1]}
+            | ({"section": section} if chosen[1] == OWN else {})
+            | {"input": last[0].shown.record.request["input"]}
+        )
         is_short = len(address) <= MAX_ADDRESS_CHARACTERS
-        # Each choice is a place to go back to; a conversation goes on where it is.
-        response["HX-Replace-Url" if is_sent else "HX-Push-Url"] = (
+        # Each choice is a place to go back to; a conversation goes on where it is, and so does a text.
+        response["HX-Replace-Url" if is_sent or (request.POST and chosen[1] == OWN) else "HX-Push-Url"] = (
             f"{request.path}?{address if is_short else address.partition('&input=')[0]}"
         )
     return response
 
 
 def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | IdentityVersion | None]) -> dict[str, Any]:
-    """What the change does to the latest questions and to all expectations, each question once: those of which an
-    expectation changes come before the others that only expectations ask."""
+    """What the change does to the latest questions and to all expectations, each question once: first those that it
+    does more to than to change their tokens."""
     base, change = (proposal_overrides(one) if one else NO_OVERRIDES for one in sides)
     impact = impact_of(
         agent=agent, overrides=change, base=base, by=by, last=TRIED, seconds=TRIED_SECONDS, questions=True
     )
     rows: dict[Any, tuple[ImpactRow, list[ImpactCheck]]] = {_asked(row.run): (row, []) for row in impact.rows}
-    for check in sorted(impact.expectations.checks, key=lambda one: one.states[0] == one.states[1]):
+    for check in impact.expectations.checks:
         was, now = check.before.record, check.after.record
         if was and now:
             rows.setdefault(_asked(was), (change_row(check.expectation, was, now, change), []))[1].append(check)
-    shown = [
-        (asked[0], row, change_title(diff_texts(row.before, row.after)), checks, ", ".join(filter(None, asked[1:])))
-        for asked, (row, checks) in rows.items()
-    ]
-    # Their memories are the same, and each expectation holds or fails as before.
-    steady = [
-        one
-        for one in shown
-        if not (one[1].words or one[1].not_sent) and all(check.states in STEADY for check in one[3])
-    ]
-    same = [one for one in steady if not one[1].changed]
-    usual = Counter(line for _, row, line, *_ in steady if row.changed).most_common(1)
-    alike = [one for one in steady if one[1].changed and one[2] == usual[0][0]]
-    others = [one for one in shown if one not in alike and one not in same]
-    # Only rows that differ are worth reading one by one.
-    groups = [
-        (_others_words(others), others, True),
-        (_alike_words(alike), alike, False),
-        (_alike_words(same), same, False),
-    ]
+    shown = [(asked[0], row, checks, ", ".join(filter(None, asked[1:]))) for asked, (row, checks) in rows.items()]
+    # Where memories come or go, or an expectation does not hold or fail as before.
+    shown.sort(
+        key=lambda one: not (one[1].words or one[1].not_sent) and all(check.states in STEADY for check in one[2])
+    )
     return {
-        "groups": [(words, found[:MAX_ROWS], is_open) for words, found, is_open in groups if found],
-        "more": sum(len(found[MAX_ROWS:]) for _, found, _ in groups),
-        "about": "Each question is asked in its own session; below it begins a new one, so its tokens may differ.",
+        "rows": shown[:MAX_ROWS],
+        "more": len(shown[MAX_ROWS:]),
+        "figures": _figures(shown, len(impact.rows)) if shown else (),
         "longest": MAX_ADDRESS_CHARACTERS,
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
 
 
-def _others_words(rows: Sequence[tuple[Any, ...]]) -> str:
-    """What happens to questions that the change does more to than to most."""
+def _figures(rows: Sequence[tuple[Any, ...]], recent: int) -> list[tuple[str, str, str]]:
+    """What happens to all of these: each a label, a value and what is more to say."""
+    sizes = sorted({row.tokens_change for _, row, *_ in rows}, key=abs)
+    other = sum(bool(row.words) for _, row, *_ in rows)
     states = Counter(check.states for *_, checks, _ in rows for check in checks)
-    counts = (
-        (states[State.PASSED, State.FAILED], "expectation{} would fail"),
-        (states[State.FAILED, State.PASSED], "expectation{} would hold again"),
-        (sum(bool(one[1].words) for one in rows), "prompt{} with other memories"),
+    turns = (
+        (states[State.PASSED, State.FAILED], "would fail"),
+        (states[State.FAILED, State.PASSED], "would hold again"),
+        (states[State.FAILED, State.FAILED], "fail as before"),
     )
-    found = [f"{n:,} {what.format(pluralize(n))}" for n, what in counts if n]
-    number = f"{len(rows):,} question{pluralize(len(rows))} {pluralize(len(rows), 'stands,stand')} out"
-    return f"{number}: {', '.join(found) or 'other lines change'}"
-
-
-def _alike_words(rows: Sequence[tuple[Any, ...]]) -> str:
-    """What happens to all of these, in one sentence."""
-    states = [check.states for *_, checks, _ in rows for check in checks]
-    recent = sum(isinstance(row.run, ContextRun) for _, row, *_ in rows)
-    counts = (recent, "recent question"), (len(states), "expectation")
-    of = get_text_list([f"{n:,} {noun}{pluralize(n)}" for n, noun in counts if n], "and")
-    impact = Impact(tuple(row for _, row, *_ in rows), len(rows))
-    verbs = "changes,change alike" if impact.changed else "gets the same prompt,get the same prompts"
-    what = f": {impact.words.removeprefix('each ') or 'other lines'}, the same memories" if impact.changed else ""
-    failing = states.count((State.FAILED, State.FAILED))
-    held = f", {failing:,} of {len(states):,} fail as before" if failing else ", all hold" if states else ""
-    return f"{of} {pluralize(recent + len(states), verbs)}{what}{held}"
+    holds = sum(number for (_, now), number in states.items() if now == State.PASSED)
+    return [
+        ("Questions", f"{len(rows):,}", f"{recent:,} recent, {len(rows) - recent:,} of expectations"),
+        ("Tokens", " to ".join(dict.fromkeys(map(signed, (sizes[0], sizes[-1])))), "more or less in a prompt"),
+        ("Memories", f"{other:,} differ" if other else "the same", f"in {len(rows):,} prompts"),
+        (
+            "Expectations",
+            f"{holds:,} of {states.total():,} hold" if states else "none",
+            ", ".join(f"{number:,} {words}" for number, words in turns if number),
+        ),
+    ]
 
 
 def _asked(made: Any) -> tuple[str, ...]:
@@ -307,7 +318,7 @@ def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principa
 def _next(form: CompareForm, last: list[TurnView], known: Mapping[str, Any]) -> CompareForm:
     """The form for the next message, with this one and its answers in the conversations."""
     given = form.cleaned_data
-    kept = {name: given[name] for name in ("a", "b", "profile", "project", "user", "session")}
+    kept = {name: given[name] for name in ("a", "b", "profile", "project", "user", "session", "section", "content")}
     kept |= {
         conversation: conversation_with(given[conversation], given["input"], view.turn.answer)
         for view, (_, conversation) in zip(last, SIDES, strict=True)
