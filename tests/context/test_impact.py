@@ -232,11 +232,12 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     client = browser(alice)
     found = markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))
     assert "1 prompt</strong> of 1 in 7 days" in found
-    # What all answers have in common is said once, and of each the rest.
+    # Of how many prompts is said once; each answer leads to those that it changes.
     query = {"question": str(question.pk), "answer": ["replace", "new_wrong"], "brief": "1"}
     both = markup(client.get(url, query, headers={"HX-Request": "true"}))
-    assert both.count("1 prompt</strong> of 1 in 7 days") == 1
-    assert "Each resolution changes <strong>1 prompt</strong> of 1 in 7 days." in both
+    assert both.count("of 1 in 7 days") == both.count("Prompts that change, of 1 in 7 days asked again today") == 1
+    for answer in query["answer"]:
+        assert f'href="{url}?question={question.pk}&amp;answer={answer}">1 prompt</a>' in both
     query["answer"] = ["replace", "new_wrong"] * 50
     again = client.get(url, query, headers={"HX-Request": "true"})
     assert len(again.context["answers"]) == 2, "an answer that is named again is not replayed again"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from uuid import UUID
 
 from memory.models import Fact, FactChange
 from nousweb.console.common import SpanBar, span_bars
@@ -49,8 +50,8 @@ class Stroke:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One fact on the axis. `holds`: it is in use at the moment of the page; `disputed`: the place from which another
-    fact contradicts it; `is_cut`: it was recorded before the axis begins; `sent`: when prompts had it whose
-    answers were reported, at the places `dots`."""
+    fact contradicts it; `is_cut`: it was recorded before the axis begins; `sent`: the prompts that had it and whose
+    answers were reported, with when these were, and in `dots` those that have a place on the axis, after it."""
 
     fact: Fact
     valid: SpanBar
@@ -59,8 +60,8 @@ class Lane:
     holds: bool
     disputed: float | None = None
     is_cut: bool = False
-    sent: Sequence[datetime] = ()
-    dots: Sequence[float] = ()
+    sent: Sequence[tuple[datetime, UUID]] = ()
+    dots: Sequence[tuple[float, datetime, UUID]] = ()
 
     @property
     def told(self) -> tuple[str, str]:
@@ -68,7 +69,12 @@ class Lane:
         number = len(self.sent)
         more = " or more" * (number == PROMPTS_SHOWN)
         words = f"in {number}{more} answered prompt{'' if number == 1 else 's'}"
-        return words, f"?memory=fact:{self.fact.pk}"
+        return words, f"?memory=fact:{self.fact.pk}&answered=1"
+
+    @property
+    def earlier(self) -> int:
+        """How many of them were before the axis begins."""
+        return len(self.sent) - len(self.dots)
 
     @property
     def strokes(self) -> list[Stroke]:
@@ -144,11 +150,11 @@ def timeline_of(
     *,
     holding: Collection[object] = (),
     contradicted: Collection[tuple[object, object]] = (),
-    sent: Mapping[object, Sequence[datetime]] = {},
+    sent: Mapping[object, Sequence[tuple[datetime, UUID]]] = {},
 ) -> Timeline:
     """The facts on one axis, from their first moment to now or their last. `changes` are those of all of them,
-    `holding` the keys of those in use, `contradicted` the pairs of keys that contradict each other, `sent` by key when
-    prompts had them."""
+    `holding` the keys of those in use, `contradicted` the pairs of keys that contradict each other, `sent` by key the
+    prompts that had them."""
     now = clock.now()
     of_fact: dict[object, list[FactChange]] = {}
     for change in changes:
@@ -181,7 +187,12 @@ def timeline_of(
             disputed.get(fact.pk),
             fact.recorded_at < begin,
             sent.get(fact.pk, ()),
-            [bar.x for bar in span_bars([(at, at) for at in sent.get(fact.pk, ()) if at >= begin], begin, end)],
+            [
+                (bar.x, at, run)
+                for at, run in sent.get(fact.pk, ())
+                if at >= begin
+                for bar in span_bars([(at, at)], begin, end)
+            ],
         )
         for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
     ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils.html import escape
 
 from context.services.context import context_respond
 from identity.models import Agent, AuditEvent
@@ -164,6 +165,7 @@ def test_timeline_tells_which_prompts_had_each_version(ada: Agent, actor: Princi
     """Where their answers were reported; of what is wrong, its button stands beside that to confirm it."""
     by, question = Principal.of_user(bob), "How long do carts live?"
     old = make_fact(ada, "The carts of checkout live for 24 hours.", by)
+    make_run(ada, actor, question, "unanswered")
     for number in range(2):
         run = make_run(ada, actor, question, f"s{number}")
         context_respond(run=run, response="The carts live for 24 hours.", by=actor)
@@ -171,9 +173,11 @@ def test_timeline_tells_which_prompts_had_each_version(ada: Agent, actor: Princi
     fact_supersede(old=old, new=new, by=by)
     page = page_of(bob, new)
     assert [len(lane.dots) for lane in page.context["line"].lanes] == [2, 0]
-    address = f"{reverse('agent_context_runs', args=['ada'])}?memory=fact:{old.pk}"
-    assert f'href="{address}">in 2 answered prompts</a>' in markup(page)
-    assert len(browser(bob).get(address).context["rows"]) == 2
+    address = f"{reverse('agent_context_runs', args=['ada'])}?memory=fact:{old.pk}&answered=1"
+    assert f'href="{escape(address)}">in 2 answered prompts</a>' in markup(page)
+    listed = browser(bob).get(address).context["rows"]
+    assert {row.pk for row in listed} == {run for _, _, run in page.context["line"].lanes[0].dots}
+    assert all(f'href="{row.get_absolute_url()}" tabindex="-1"' in markup(page) for row in listed), "a dot each"
     records = browser(bob).get(f"{reverse('audit')}?object=fact:{new.pk}")
     assert f'href="{records.wsgi_request.get_full_path()}"' in markup(page)
     assert "Mark as wrong" not in markup(page_of(alice, new))

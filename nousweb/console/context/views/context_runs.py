@@ -361,6 +361,9 @@ class RunFilter(ListFilter):
     )
     fingerprint = django_filters.CharFilter(field_name="fingerprint_id", widget=forms.HiddenInput)
     memory = django_filters.CharFilter(method="filter_memory", widget=forms.HiddenInput)
+    answered = django_filters.BooleanFilter(
+        field_name="responded_at", lookup_expr="isnull", exclude=True, widget=forms.HiddenInput
+    )
 
     def __init__(self, *given: Any, agent: Agent, by: Principal, **more: Any) -> None:
         super().__init__(*given, **more)

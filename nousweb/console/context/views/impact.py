@@ -110,14 +110,17 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
 
 
 def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDict, last: int) -> HttpResponse:
-    """The impact of each ?answer= to a review, in a few words: what they have in common once."""
+    """The impact of each ?answer= to a review, in a few words: of how many prompts once."""
     names, changes = list(dict.fromkeys(fields.getlist("answer"))), []
     for fields["answer"] in names:
         changes.append(_scenario(fields, agent, by).overrides)
     impacts = impacts_of(agent=agent, changes=changes, by=by, last=last)
-    answers = [{"name": name, "result": impact} for name, impact in zip(names, impacts, strict=True)]
-    alike = len({len(impact.changed) for impact in impacts}) == 1
-    return render(request, "context/_impact_answers.html", {"answers": answers, "alike": alike and impacts[0]})
+    answers = [
+        {"name": name, "result": impact, "query": urlencode({"question": fields["question"], "answer": name})}
+        for name, impact in zip(names, impacts, strict=True)
+    ]
+    shown = {"agent": agent, "answers": answers, "changes": any(impact.changed for impact in impacts)}
+    return render(request, "context/_impact_answers.html", shown)
 
 
 def _pair(request: HttpRequest, context: Mapping[str, Any], before: str, after: str) -> HttpResponse:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef, Q, TextField
@@ -121,12 +122,15 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     )
 
 
-def prompts_with(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, list[datetime]]:
-    """By key, when the latest prompts that had these facts were answered, PROMPTS_SHOWN of each at most. One query."""
+def prompts_with(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, list[tuple[datetime, UUID]]]:
+    """By key the latest prompts that had these facts, PROMPTS_SHOWN of each at most: when they were answered, and their
+    keys. One query."""
     keys = [fact.pk for fact in facts] if scope.by.may(VIEW_RUN) else []
     uses = memory_uses(scope.agent, "fact", [str(key) for key in keys], scope.by).filter(at__lte=clock.now())
-    own = uses.filter(item_id=Cast(OuterRef("pk"), TextField())).order_by("-at").values("at")[:PROMPTS_SHOWN]
-    return dict(Fact.objects.filter(agent=scope.agent, pk__in=keys).values_list("pk", ArraySubquery(own)))
+    own = uses.filter(item_id=Cast(OuterRef("pk"), TextField())).order_by("-at", "-pk")
+    told = (ArraySubquery(own.values(name)[:PROMPTS_SHOWN]) for name in ("at", "run"))
+    found = Fact.objects.filter(agent=scope.agent, pk__in=keys).values_list("pk", *told)
+    return {key: list(zip(times, runs, strict=True)) for key, times, runs in found}
 
 
 @memory_page("memory.view_fact", of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)
