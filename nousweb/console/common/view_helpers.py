@@ -1,5 +1,6 @@
 """Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -122,9 +123,14 @@ def moment_of(request: HttpRequest, name: str) -> datetime | None:
 
 
 def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
-    """Show a service's refusal of a value beside the field that it names; `fields` says where names differ."""
-    name = fields.get(error.field, error.field)
-    form.add_error(name if name in form.fields else None, error.detail)
+    """Show a service's refusal of a value beside the field that it names, with its label for that name; `fields` says
+    where names differ."""
+    name, detail = fields.get(error.field, error.field), error.detail
+    if name in form.fields:
+        # A name of one word is a word of the language, but for the first one.
+        named = rf"{'' if '_' in error.field else '^'}\b{error.field}\b"
+        detail = re.sub(named, lambda _: f"“{form[name].label}”", detail)
+    form.add_error(name if name in form.fields else None, detail)
 
 
 @contextmanager

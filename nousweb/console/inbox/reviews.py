@@ -294,25 +294,29 @@ def _held_title(review: MemoryReview) -> str:
     return "In use" if review.details.get("codes") == ["shown"] else "Not in use until you allow it"
 
 
-def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None, Any, str]]:
-    """The facts of a review, the known one first: its label, who learned it, the number of prompts that had
-    it, None for readers who may not see prompts, the prompt before it was learned, and its side in the difference:
-    the one that lost, or else the old one, is removed."""
+def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, tuple[str, str] | None, Any, str]]:
+    """The facts of a review, the known one first: its label, who learned it, the number of prompts that had it in words
+    and the page of these, None for readers who may not see prompts, the prompt before it was learned, and its side in
+    the difference: the one that lost, or else the old one, is removed."""
     facts = [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact]
     if len(facts) == 1:
         facts = [("The", facts[0][1])]
     learned = FactChange.objects.filter(agent=review.agent_id, fact__in=[fact for _, fact in facts])
     authors = dict(learned.order_by("-at", "-pk").values_list("fact_id", "author_name"))
+    url = reverse("agent_context_runs", args=[review.agent.slug])
     return [
         (
             label,
             fact,
             authors.get(fact.pk, ""),
-            runs_with_memory(review.agent, "fact", str(fact.pk), by).count() if by.may(VIEW_RUN) else None,
+            (f"{number:,} in all" if number else "", f"{url}?memory=fact:{fact.pk}" if number else "")
+            if by.may(VIEW_RUN)
+            else None,
             source_run(fact, by),
             "removed" if (fact == review.old) is not _stays(review) else "added",
         )
         for label, fact in facts
+        for number in [runs_with_memory(review.agent, "fact", str(fact.pk), by).count() if by.may(VIEW_RUN) else 0]
     ]
 
 

@@ -104,6 +104,11 @@ class FactForm(forms.Form):
     source = forms.CharField(max_length=200, required=False, help_text="Where the information comes from.")
     expires_at = _EXPIRES_AT
 
+    def clean(self) -> dict[str, Any]:
+        if self.cleaned_data.get("value") and not self.cleaned_data.get("attribute"):
+            self.add_error("attribute", "Name the attribute that has this value.")
+        return self.cleaned_data
+
 
 class RemarkForm(forms.Form):
     """Why something is done; the history keeps it."""

@@ -194,7 +194,7 @@ def test_inspector_applies_each_setting(ada, ledger, alice, given, expected):
         ({"budget": "0"}, "greater than or equal to 1"),
         ({"budget": "x"}, "Enter a whole number"),
         ({"frame": "x"}, "not one of the available choices"),
-        ({"tags": ",".join(f"t{number}" for number in range(21))}, "tags holds at most 20 entries; this has 21."),
+        ({"tags": ",".join(f"t{number}" for number in range(21))}, "Task tags” holds at most 20 entries; this has 21."),
         ({"persona": "subconscious"}, ""),
     ],
     ids=lambda value: str(value)[:20],

@@ -66,7 +66,7 @@ def test_profile_form_empty_inherits_and_none_is_none(db, bob):
     assert wrong.status_code == 422
     wrong = client.post(f"{URL}knight_default/edit/", {"layers": "x", "base_version": "2", "action": "save"})
     assert wrong.status_code == 422
-    assert "layers cannot be" in text(wrong)
+    assert "“Raw layers” cannot be" in text(wrong)
 
 
 def test_profile_of_an_agent_is_set_by_administrators(ada, bob, charlie):

@@ -134,6 +134,8 @@ def test_fact_form_states_an_attribute(ada: Agent, bob: User) -> None:
     fact = Fact.objects.get()
     assert (fact.attribute, fact.value) == ("job title", "nurse")
     assert "<dd>nurse</dd>" in browser(bob).get(reverse("agent_fact", args=["ada", fact.pk])).content.decode()
+    refused = browser(bob).post(reverse("agent_fact_add", args=["ada"]), given | {"attribute": ""})
+    assert "Name the attribute that has this value." in refused.content.decode()
     refused = browser(bob).post(reverse("agent_fact_add", args=["ada"]), given | {"attribute": "x" * 81})
     assert (refused.status_code, Fact.objects.count()) == (422, 1)
 

@@ -116,7 +116,7 @@ def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDic
         changes.append(_scenario(fields, agent, by).overrides)
     impacts = impacts_of(agent=agent, changes=changes, by=by, last=last)
     answers = [
-        {"name": name, "result": impact, "query": urlencode({"question": fields["question"], "answer": name})}
+        {"name": name, "result": impact, "query": urlencode({"question": str(fields["question"]), "answer": name})}
         for name, impact in zip(names, impacts, strict=True)
     ]
     shown = {"agent": agent, "answers": answers, "changes": any(impact.changed for impact in impacts)}
