@@ -174,9 +174,15 @@ def _items(run: ContextRun) -> dict[tuple[str, str], str]:
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
     """Whether a run is within the projects and the user of a token: it and its recalls requested no others, and no
-    memory of others was expanded in it. Older runs count as runs for global memory."""
+    memory of others was expanded in it. Older runs count as runs for global memory.
+
+    A report and a recall change the run. So a run for memory that the token only reads must be its own.
+    """
     if not by.is_limited:
         return True
+    project, user = run.request.get("project") or "", run.request.get("user") or ""
+    if not by.writes_user(user) or not (by.writes_project(project) or run.principal_name == by.name):
+        return False
     recalls = list(run.recalls.values_list("request", "items"))
     if not all(_asks_within(request, by) for request in (run.request, *(request for request, _ in recalls))):
         return False

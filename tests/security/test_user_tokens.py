@@ -140,6 +140,29 @@ def test_token_of_a_user_writes_only_that_users(mia, foreign):
     assert _state() == before
 
 
+def test_limited_token_changes_no_prompt_of_everybody(mia, full, foreign, api, ada):
+    """Its answer would be told as the agent's, its outcome would count, and its recall would hide the prompt."""
+    limits = {"projects": ["apollo"], "global_memory": "read"}
+    apollo, other = (api.as_token(make_token(ada, name=name, **limits)) for name in ("apollo", "other"))
+    ask = {"session_id": "s", "input": "When does the office close?"}
+
+    def reached(caller, run: str) -> list[int]:
+        answers = (
+            caller.get("/recall", {"q": "office", "context": run}),
+            caller.post(f"/context/{run}/response", {"response": "It closes at six."}),
+            caller.post(f"/context/{run}/outcome", {"outcome": "failure"}),
+        )
+        return [answer.status_code for answer in answers]
+
+    everybodys = full.post("/context", ask).json()["id"]
+    for caller in (mia, apollo):
+        assert reached(caller, everybodys) == [404] * 3
+        assert reached(caller, caller.post("/context", ask).json()["id"]) == [200] * 3
+    shared = apollo.post("/context", {**ask, "project": "apollo"}).json()["id"]
+    assert reached(other, shared) == [200] * 3
+    assert reached(full, everybodys) == [200] * 3
+
+
 def test_writes_without_a_user_are_the_tokens_users(mia, ada):
     mia.post("/facts", {"content": "Mia wants short answers.", "category": "person"})
     mia.post("/events", {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "one"}]})
