@@ -26,7 +26,8 @@ class FileRun(AuthorFields):
 
     Of an import, `options` are the choices of an ImportRequest, `survey` says what the file holds, and `outcomes`,
     `known` and `changed` what became of it so far, by kind; `work_seconds` is how long it has worked, and `slice`
-    numbers the jobs that work on it, one after another. Of an export, `options` say whether it has the audit trail.
+    numbers the jobs that work on it, one after another. What was imported since `counted_at` is not counted in them
+    yet. Of an export, `options` say whether it has the audit trail.
     """
 
     class Kind(models.TextChoices):
@@ -67,6 +68,7 @@ class FileRun(AuthorFields):
     share = models.FloatField(default=0.0)
     work_seconds = models.FloatField(default=0.0)
     slice = models.PositiveIntegerField(default=0)
+    counted_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(default=clock.now)
     changed_at = models.DateTimeField(default=clock.now)

@@ -114,7 +114,7 @@ def import_start(*, run: FileRun, by: Principal) -> FileRun:
     """Let the worker import what was checked, or go on with what was stopped or failed. Raises Conflict, NotAllowed."""
     run = _locked(run, by)
     _possible_check(run, run.kind == Kind.IMPORT and run.status in FileRun.STARTABLE, "started")
-    run.error = ""
+    run.error, run.counted_at = "", run.counted_at or clock.now()
     job_continue(run)
     _move(run, Status.RUNNING if run.survey else Status.CHECKING)
     _record(run, "start", by)
@@ -403,6 +403,7 @@ def _import(run: FileRun, deadline: float) -> None:
             # Kept together, so that a slice that is cut short counts nothing twice.
             run.position = progress.position
             done |= {"position": run.position, "known": dict(report.known), "changed": dict(report.changed)}
+            done["counted_at"] = clock.now()
             done["outcomes"] = {f"{kind} {outcome}": count for (kind, outcome), count in report.outcomes.items()}
         _update(run, **done)
         last = now
@@ -410,7 +411,10 @@ def _import(run: FileRun, deadline: float) -> None:
             raise RunStopped
 
     request, by = request_of(run), _worker(run)
-    entries_import(agent=run.agent, request=request, by=by, report=report, begin=run.position, watch=watch)
+    entries_import(
+        agent=run.agent, request=request, by=by, report=report,
+        begin=run.position, uncounted=run.counted_at, watch=watch,
+    )  # fmt: skip
     import_record(agent=run.agent, request=request, by=by, report=report)
     _finish(run, Status.DONE, share=1.0)
 

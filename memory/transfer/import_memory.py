@@ -231,10 +231,13 @@ def entries_import(
     by: Principal,
     report: ImportReport,
     begin: int = 0,
+    uncounted: datetime | None = None,
     watch: Watch = lambda progress: None,
 ) -> None:
     """Store the entries of a file that was checked, from the one with the number `begin` on, and add to the report.
 
+    Of those that are looked up first, the ones imported since `uncounted` are this import's own: it was cut short
+    after it had stored them. They count as stored.
     `watch` is called after each transaction, and stops it by raising. Raises what `memories_import` raises.
     """
     if by.kind != "system":
@@ -250,11 +253,15 @@ def entries_import(
     batches = keyed_batches(islice(entries, begin, None), LOOKED_UP)
     for found in batches:
         held = imported_hashes(agent, request, found)
+        own = provenance_of(agent, request, found).values_list("key", "outcome")
+        stored, uncounted = dict(own.filter(imported_at__gt=uncounted)) if uncounted else {}, None
         for kind, group in groupby(found, key=lambda one: one.entry.kind):
             new: list[KeyedEntry] = []
             for one in group:
                 if is_new(one, held.get(one.key)):
                     new.append(one)
+                elif one.key in stored:
+                    report.outcomes[kind, stored[one.key]] += 1
                 else:
                     _count_known(report, one, held[one.key])
             for batch in _ordered(kind, new):
