@@ -182,6 +182,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "fact, restore": ("agent_fact_change", memory(Fact, "restore", active=False), ""),
     "erase fact": ("agent_fact_erase", memory(Fact, active=True), ""),
     "erase subject": ("agent_subject_erase", of_ada(), "?subject=Ms+Lind"),
+    "erase event": ("agent_event_erase", memory(Event), ""),
     "erase document": ("agent_document_erase", memory(Document), ""),
     "erase project": ("agent_project_erase", of_ada(), "?project=regatta"),
     "erase agent": ("agent_erase", of_ada(), ""),

@@ -52,6 +52,7 @@ from nousweb.lib import clock
 RETIREMENTS: Mapping[str, frozenset[str]] = {
     "fact": frozenset({"fact.superseded", "fact.merged", "fact.invalidated", "fact.erased"}),
     "document": frozenset({"document.superseded", "document.retired"}),
+    "event": frozenset({"event.erased"}),
 }
 """Kinds of change that take a memory out of use, of types that do not just update or retire it."""
 RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})

@@ -70,6 +70,7 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
     "censor.created": ChangeKind(CENSOR),
     "censor.updated": ChangeKind(CENSOR),
     "censor.triggered": ChangeKind(CENSOR, details=("verdict",)),
+    "event.erased": ChangeKind(EVENT),
     "events.recorded": ChangeKind(EVENT, details=("count", "first_id", "last_id")),
     "loop.closed": ChangeKind(EVENT, details=("closed_by",), named_by="loop_id"),
     "working.changed": ChangeKind(WORKING, named_by="session_id"),
@@ -109,6 +110,7 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "procedure": ("procedures",),
     "episode": ("episodes", "recent"),
     "document": ("documents",),
+    "event": (*_EVENTS, "recent"),
     "events": (*_EVENTS, "recent"),
     "loop": (*_EVENTS, "recent"),
 }
@@ -156,6 +158,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "episode.describe": ("described the episode", "episode.updated"),
     "episode.open": ("opened the episode", "episode.opened"),
     "episode.update": ("changed the episode", "episode.updated"),
+    "event.erase": ("erased the event", ""),
     "events.record": ("recorded events of", "events.recorded"),
     "expectation.create": ("added the expectation", "expectation.changed"),
     "expectation.restore": ("restored the expectation", "expectation.changed"),
@@ -285,6 +288,8 @@ ACTIONS: dict[str, tuple[str, str]] = {
 change that the feed tells of; "" for what another change reports (a version: `identity.changed`) or is no domain event.
 """
 
+ERASURES = tuple(action for action in ACTIONS if action.endswith(".erase"))
+"""Actions whose records are receipts."""
 KIND_OF_ACTION = {action: kind for action, (_, kind) in ACTIONS.items() if kind}
 
 PLAIN_ACTIONS = {

@@ -136,6 +136,21 @@ def loop_summarise(loop_pk: int) -> bool:
     return True
 
 
+def loop_renew(agent: Agent, persona: str, loop_id: str) -> None:
+    """Derive the summary of a loop again after events of it were erased; a loop without events goes."""
+    loop = LoopSummary.objects.select_for_update().filter(agent=agent, persona=persona, loop_id=loop_id).first()
+    if loop is None:
+        return
+    kept = Event.objects.filter(agent=agent, persona=persona, loop_id=loop_id)
+    if not kept.exists():
+        loop.delete()
+        return
+    loop.long_term_ids = list(kept.filter(pk__in=loop.long_term_ids).order_by("ts", "pk").values_list("pk", flat=True))
+    loop.event_count, loop.covered_events, loop.summary = kept.count(), 0, ""
+    loop.save(update_fields=["long_term_ids", "event_count", "covered_events", "summary"])
+    loop_summarise(loop.pk)
+
+
 def _kind(events: QuerySet[Event]) -> str:
     telling = events.filter(kind__in=[*CLOSING_KINDS, EventKind.ERROR]).values_list("kind", flat=True).last()
     first = events.values_list("kind", flat=True)[:1]

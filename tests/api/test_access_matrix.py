@@ -344,6 +344,7 @@ GET    agent_fact_change              login no    in    in    login
 GET    agent_censor_add               login no    in    in    login
 GET    agent_censor_edit              login no    in    in    login
 GET    agent_fact_erase               login no    no    in    login
+GET    agent_event_erase              login no    no    in    login
 GET    agent_document_erase           login no    no    in    login
 GET    agent_project_erase            login no    no    in    login
 GET    agent_user_erase               login no    no    in    login
@@ -366,6 +367,7 @@ POST   agent_fact_change              login no    in    in    login
 POST   agent_censor_add               login no    in    in    login
 POST   agent_censor_edit              login no    in    in    login
 POST   agent_fact_erase               login no    no    in    login
+POST   agent_event_erase              login no    no    in    login
 POST   agent_document_erase           login no    no    in    login
 POST   agent_project_erase            login no    no    in    login
 POST   agent_user_erase               login no    no    in    login
@@ -608,6 +610,7 @@ class World:
                 )
             },
             "agent_event": {"pk": self.event}, "agent_event_wrong": {"pk": self.event},
+            "agent_event_erase": {"pk": self.event},
             "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
         memories = {"agent_fact": self.fact.pk, "memory_review_detail": self.review} | {

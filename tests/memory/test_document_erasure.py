@@ -144,15 +144,15 @@ def test_page_of_an_erasure_offers_the_documents_that_quote_it(ada, actor, subco
     assert "people / guests (actor, active; names it)" in page
     assert "people / dream (subconscious, active; quotes it)" in page
     assert "people / tea" not in page
-    boxes = dict(re.findall(r'name="documents" value="([^"]+)"([^>]*)>', page))
+    boxes = dict(re.findall(r'name="memories" value="([^"]+)"([^>]*)>', page))
     ticked = {Document.objects.get(pk=key).key for key, more in boxes.items() if "checked" in more}
     assert ticked == {"address", "dream"}
-    refused = {"reason": "Asked.", "name": "Ms Zanzibar", "documents": ["not one"]}
+    refused = {"reason": "Asked.", "name": "Ms Zanzibar", "memories": ["not one"]}
     assert person.post(address, refused).status_code == 422
     other = Document.objects.get(key="tea")
-    assert person.post(address, refused | {"documents": [str(other.pk)]}).status_code == 422
+    assert person.post(address, refused | {"memories": [str(other.pk)]}).status_code == 422
     chosen = [str(named.pk), str(letters.pk)]
-    assert person.post(address, refused | {"documents": chosen}).status_code == 302
+    assert person.post(address, refused | {"memories": chosen}).status_code == 302
     assert set(Document.objects.values_list("key", flat=True)) == {"tea", "dream"}
     assert not Fact.objects.filter(pk=fact.pk).exists()
 
@@ -162,7 +162,7 @@ def test_page_of_a_facts_erasure_offers_documents_too(ada, actor, charlie, lette
     person = browser(charlie)
     address = f"/agents/ada/facts/{fact.pk}/erase/"
     assert "people / address (actor, active; quotes it)" in person.get(address).content.decode()
-    assert person.post(address, {"reason": "Asked.", "name": "ada", "documents": [str(letters.pk)]}).status_code == 302
+    assert person.post(address, {"reason": "Asked.", "name": "ada", "memories": [str(letters.pk)]}).status_code == 302
     assert_gone("Zanzibar")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Max
 
 from identity.models import AuditEvent, LogHole, LogHorizon, LogLeaves, LogSeal
+from identity.policy.changes import ERASURES
 from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
 from identity.services.seals.sealer import FLOORS
 from nousweb.lib.transactions import sql_rows
@@ -66,8 +67,6 @@ def of_unsealed(table: SealedTable, key: str, agent_id: int | None, persona: str
     return SealFinding("inserted", f"{table.label} {key} {what}.", agent_id, persona, key)
 
 
-ERASURES = ("fact.erase", "subject.erase", "document.erase", "project.erase", "user.erase", "agent.erase")
-"""Actions of the audit records that are receipts."""
 BATCH = 500
 
 

@@ -8,14 +8,17 @@ from django.core.management.base import CommandError
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import Document, Fact
+from memory.models import Document, Event, Fact
 from memory.services.erasure import (
     Receipt,
     agent_erase,
+    by_type,
     document_erase,
     documents_quoting,
+    event_erase,
     fact_erase,
     facts_about,
+    memories_quoting,
     project_erase,
     subject_erase,
     user_erase,
@@ -32,6 +35,13 @@ KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "what is kept under a key, with all of its versions",
         {"id": {"type": UUID, "help": "of any of its versions"}},
     ),
+    "event": (
+        "one event, with the prompts that quote it",
+        {
+            "id": {"type": int},
+            "--memories": {"action": "store_true", "help": "with the events, facts and documents that quote it"},
+        },
+    ),
     "project": ("everything that carries the key of a project", {**AGENT, "project": KEY}),
     "user": ("everything that carries the key of a user", {**AGENT, "user": KEY}),
     "agent": ("the agent with all of its memory, identity and tokens", AGENT),
@@ -44,7 +54,9 @@ ALWAYS: Mapping[str, Any] = {
 
 
 class Command(ServiceCommand):
-    help = "Erase a fact, subject, document, project, user or agent for good. A receipt stays in the audit trail."
+    help = (
+        "Erase a fact, subject, document, event, project, user or agent for good. A receipt stays in the audit trail."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(KINDS))
@@ -75,6 +87,12 @@ class Command(ServiceCommand):
             if document is None:
                 raise CommandError("There is no such document.")
             return document_erase(document=document, by=by, reason=reason)
+        if options["kind"] == "event":
+            event = Event.objects.select_related("agent").filter(pk=options["id"]).first()
+            if event is None:
+                raise CommandError("There is no such event.")
+            too = memories_quoting(event, personas=Persona.values) if options["memories"] else []
+            return event_erase(event=event, by=by, reason=reason, **by_type(too))
         agent = agent_get(options["agent"], Principal.of_command())
         if options["kind"] == "subject":
             quoting = self._quoting(agent, list(facts_about(agent, options["subject"])), options)
@@ -89,4 +107,5 @@ class Command(ServiceCommand):
         """The documents that are to go with these facts."""
         if not options["documents"]:
             return []
-        return [one.document.pk for one in documents_quoting(agent, facts, personas=Persona.values) if one.quotes]
+        found = documents_quoting(agent, facts, personas=Persona.values)
+        return by_type([one for one in found if one.quotes])["documents"]

@@ -1,4 +1,4 @@
-"""Permanent erasure of a fact, everything about a subject, a document, a project, a user, or a whole agent.
+"""Permanent erasure of a fact, a document, an event, everything about a subject, a project, a user, or a whole agent.
 
 The erased text is removed from every table and from quotes in the audit trail. A receipt remains there: the kind
 of item, the numbers of rows, who erased it and why, without the text. The product's role cannot delete from
@@ -12,12 +12,15 @@ Other apps register functions for their own tables (memory/registrations.py).
 """
 
 from memory.services.erasure.memories import (
-    QuotingDocument,
+    QuotingMemory,
     agent_erase,
+    by_type,
     document_erase,
     documents_quoting,
+    event_erase,
     fact_erase,
     facts_about,
+    memories_quoting,
     project_erase,
     subject_erase,
     user_erase,
@@ -35,13 +38,16 @@ __all__ = [
     "ERASE",
     "MAX_REASON_CHARACTERS",
     "Erasure",
-    "QuotingDocument",
+    "QuotingMemory",
     "Receipt",
     "agent_erase",
+    "by_type",
     "document_erase",
     "documents_quoting",
+    "event_erase",
     "fact_erase",
     "facts_about",
+    "memories_quoting",
     "project_erase",
     "quoting_keys",
     "reanalyze_tables",

@@ -1,10 +1,11 @@
-"""Erase a fact, a document, everything about a subject, of a project or of a user, or a whole agent."""
+"""Erase a fact, a document, an event, everything about a subject, of a project or of a user, or a whole agent."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import (
     Document,
+    Event,
     Fact,
     ItemType,
     LoopSummary,
@@ -45,6 +47,7 @@ from memory.services.erasure.steps import (
     working_memory_erase,
 )
 from memory.services.facts.changes import facts_lock
+from memory.services.loops import loop_renew
 from memory.services.search_index.writer import index_remove
 from memory.services.subjects.registry import alias_find
 from memory.services.users import MANAGE
@@ -67,9 +70,7 @@ def document_erase(*, document: Document, by: Principal, reason: str) -> tuple[R
     # Read again: a version may have been written before the agent was locked.
     versions = versions_of(agent, [document.pk])
     erasure = erasure_of(agent, [], versions, quote_scan=quote_scan)
-    rows = erasers_run(erasure)
-    rows["workingmemory"] = working_memory_erase(erasure)
-    quoting = quoting_keys(AuditEvent, erasure)
+    rows, quoting = _quotes_erase(erasure)
     return Receipt(documents_remove(versions, quoting=quoting, by=by, reason=reason, rows=rows)), erasure
 
 
@@ -116,22 +117,24 @@ def documents_remove(
     return total
 
 
+FACTS_CALL = "nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)"
 MIN_NAME_CHARACTERS = 3
 """Shorter aliases are not searched: they occur in too many texts."""
 MAX_OFFERED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class QuotingDocument:
-    """The last version of a document. `quotes`: a version quotes an erased fact; else it only names the subject."""
+class QuotingMemory:
+    """A memory, of documents the last version. `quotes`: it quotes what is erased, a document in any version; else it
+    only names the subject."""
 
-    document: Document
-    quotes: bool
+    memory: Event | Fact | Document
+    quotes: bool = True
 
 
 def documents_quoting(
     agent: Agent, facts: Sequence[Fact], spellings: Iterable[str] = (), *, personas: Collection[str]
-) -> list[QuotingDocument]:
+) -> list[QuotingMemory]:
     """Documents of which a version quotes one of the facts, then those that only contain one of `spellings`."""
     rows = Document.objects.filter(agent=agent, persona__in=personas)
     quoting = set(
@@ -148,7 +151,28 @@ def documents_quoting(
         (row.persona, row.address): row
         for row in rows.filter(Q(address__in=addresses)).select_related("agent").order_by("version")
     }
-    return [QuotingDocument(last[key], key in quoting) for key in found]
+    return [QuotingMemory(last[key], key in quoting) for key in found]
+
+
+def memories_quoting(event: Event, *, personas: Collection[str]) -> list[QuotingMemory]:
+    """Other events, the facts, and the last versions of the documents that quote an event or a secret in it or, for
+    facts, were learned from it; MAX_OFFERED at most."""
+    erasure = erasure_of(event.agent, [], events=[event])
+    events = rows_quoting(Event, erasure).filter(persona__in=personas).exclude(pk=event.pk).order_by("-pk")
+    quoting = rows_quoting(Fact, erasure).filter(persona__in=personas)
+    learned = Fact.objects.filter(agent=event.agent, persona__in=personas, source_event=event)
+    facts = Fact.objects.filter(Q(pk__in=quoting.values("pk")) | Q(pk__in=learned.values("pk"))).order_by("-pk")
+    documents = rows_quoting(Document, erasure).filter(persona__in=personas, superseded_by=None).order_by("-pk")
+    rows = (row for found in (events, facts, documents) for row in found.select_related("agent")[:MAX_OFFERED])
+    return [QuotingMemory(row) for row in islice(rows, MAX_OFFERED)]
+
+
+def by_type(memories: Collection[QuotingMemory]) -> dict[str, list[Any]]:
+    """The ids of memories by the argument of an erasure that names them: "events", "facts" and "documents"."""
+    return {
+        f"{model._meta.model_name}s": [one.memory.pk for one in memories if isinstance(one.memory, model)]
+        for model in (Event, Fact, Document)
+    }
 
 
 def _document_keys(rows: Any) -> list[tuple[str, str]]:
@@ -198,6 +222,81 @@ def subject_erase(
     return facts_remove(agent, found, quote_scan, entry, versions_of(agent, documents), by=by, reason=reason)
 
 
+@erasing
+def event_erase(
+    *,
+    event: Event,
+    by: Principal,
+    reason: str,
+    events: Collection[int] = (),
+    facts: Collection[UUID] = (),
+    documents: Collection[UUID] = (),
+) -> tuple[Receipt, Erasure]:
+    """Erase one event, with the logged contexts that quote it or a secret in it. The summary of its session is derived
+    again from the events that stay; a session without any goes.
+
+    `events`, `facts` and `documents` of the agent are erased too, with receipts of their own. `reason` is stored in
+    each receipt, so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if one no longer
+    exists.
+    """
+    by.require(ERASE, event.agent)
+    reason = reason_check(reason)
+    keys = list(dict.fromkeys((event.pk, *events)))
+    found = list(Fact.objects.filter(agent=event.agent, pk__in=facts).order_by("pk"))
+    versions = versions_of(event.agent, documents)
+    quote_scan = scan_tables(event.agent, found, versions, events_of(event.agent, keys))
+    agent = agent_lock_exclusive(event.agent)
+    gone, found, versions = (
+        events_of(agent, keys),
+        list(facts_lock(agent.pk, facts).values()),
+        versions_of(agent, documents),
+    )
+    if len(found) < len(set(facts)):
+        raise NotFound("There is no such fact.")
+    erasure = erasure_of(agent, found, versions, events=gone, quote_scan=quote_scan)
+    rows, quoting = _quotes_erase(erasure, found)
+    erased = Counter(events_remove(gone, quoting=quoting, by=by, reason=reason, rows=rows))
+    for fact in found:
+        entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
+        erased.update(owner_erase(FACTS_CALL, [agent.pk, [fact.pk], quoting], entry=entry, rows={}))
+    erased.update(documents_remove(versions, quoting=quoting, by=by, reason=reason))
+    return Receipt(erased), erasure
+
+
+def events_remove(
+    events: Sequence[Event], *, quoting: Sequence[int], by: Principal, reason: str, rows: Mapping[str, int]
+) -> dict[str, int]:
+    """Delete events of a locked agent, with a receipt for each; returns counts by table, with `rows` added."""
+    total: Counter[str] = Counter()
+    sessions = {(event.persona, event.loop_id): event for event in events}
+    for place, event in enumerate(events):
+        agent, persona = event.agent, event.persona
+        index_remove(agent.pk, persona, ItemType.EVENT, [str(event.pk)])
+        feed_changes_record([feed_change_draft("event.erased", agent, persona, "event", event.pk)])
+        entry = receipt_describe(
+            by=by, action="event.erase", target=event, agent=agent, reason=reason, label="An event"
+        )
+        total.update(
+            owner_erase(
+                "nous_erase_event(%s, %s::bigint, %s::bigint[], %s::jsonb)",
+                [agent.pk, event.pk, list(quoting)],
+                entry=entry,
+                rows={**(dict(rows) if place == 0 else {}), "searchitem": 1},
+            )
+        )
+    for event in sessions.values():
+        loop_renew(event.agent, event.persona, event.loop_id)
+    return dict(total)
+
+
+def events_of(agent: Agent, keys: Sequence[int]) -> list[Event]:
+    """The events of an agent with these ids. Raises NotFound if one is gone."""
+    events = list(Event.objects.filter(agent=agent, pk__in=keys).order_by("pk"))
+    if missing := set(keys) - {event.pk for event in events}:
+        raise NotFound(f"There is no such event: {min(missing)}.")
+    return events
+
+
 def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:
     """Facts of both personas about the subjects with the alias `subject`, under any of their aliases."""
     spelled = SubjectAlias.objects.filter(agent=agent, subject__in=subjects_called(agent, subject))
@@ -219,27 +318,28 @@ def facts_remove(
     *,
     by: Principal,
     reason: str,
-    **keys: str,
+    project: str = "",
+    user: str = "",
 ) -> tuple[Receipt, Erasure]:
     """Delete facts and document versions of a locked agent; `entry` are the fields of the facts' receipt."""
     facts = list(facts_lock(agent.pk, fact_ids).values())
-    erasure = erasure_of(agent, facts, documents, quote_scan=quote_scan, **keys)
-    rows: dict[str, int] = {}
-    quoting: list[int] = []
-    if not erasure.of_agent:
-        rows = erasers_run(erasure)
-        _unlink(facts)
-        feed_changes_record(feed_change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
-        for persona in Persona.values:
-            index_remove(agent.pk, persona, ItemType.FACT, [str(fact.pk) for fact in facts])
-        rows["searchitem"] = len(facts)
-        rows["workingmemory"] = working_memory_erase(erasure)
-        quoting = quoting_keys(AuditEvent, erasure)
-    # Of the records of the trail that may quote a fact, only those that do are blanked.
-    call = "nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)"
-    erased = Counter(owner_erase(call, [agent.pk, list(erasure.fact_ids), quoting], entry=entry, rows=rows))
+    erasure = erasure_of(agent, facts, documents, quote_scan=quote_scan, project=project, user=user)
+    rows, quoting = ({}, []) if erasure.of_agent else _quotes_erase(erasure, facts)
+    erased = Counter(owner_erase(FACTS_CALL, [agent.pk, list(erasure.fact_ids), quoting], entry=entry, rows=rows))
     erased.update(documents_remove(documents, quoting=quoting, by=by, reason=reason))
     return Receipt(erased), erasure
+
+
+def _quotes_erase(erasure: Erasure, facts: Sequence[Fact] = ()) -> tuple[dict[str, int], list[Any]]:
+    """Erase what quotes the texts of an erasure, and its facts from the index; returns counts by table, and the keys
+    of the records of the trail that may quote it: of these, only those that do are blanked."""
+    agent, rows = erasure.agent, erasers_run(erasure)
+    _unlink(facts)
+    feed_changes_record(feed_change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
+    for persona in Persona.values:
+        index_remove(agent.pk, persona, ItemType.FACT, [str(fact.pk) for fact in facts])
+    rows.update({"searchitem": len(facts), "workingmemory": working_memory_erase(erasure)})
+    return rows, quoting_keys(AuditEvent, erasure)
 
 
 def _unlink(facts: Sequence[Fact]) -> None:

@@ -18,6 +18,7 @@ from django.db.models.functions import Cast
 from django.utils.module_loading import import_string
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
+from identity.policy.changes import ERASURES
 from identity.principal import Principal
 from identity.services.audit import audit_draft
 from identity.services.inbox_items import item_rows_erase
@@ -31,6 +32,7 @@ from memory.models import (
     Job,
     JudgeCall,
     KnownSource,
+    LongTermEntry,
     MemoryReview,
     WorkingMemory,
 )
@@ -40,6 +42,7 @@ from nousweb.lib import text_check
 from nousweb.lib.characters import plain_text
 from nousweb.lib.dated_lines import undated_parts
 from nousweb.lib.distribution import is_distributed
+from nousweb.lib.injection.scan import secrets_in
 from nousweb.lib.prompt_escaping import escape_markup, fence_item, fence_line
 from nousweb.lib.transactions import sql_change, sql_row, sql_rows, transaction_retried
 
@@ -72,8 +75,8 @@ class QuoteScan:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """The scope of an erasure: facts and documents of an agent with all texts that they ever had; all rows of a
-    `project` or a `user`; or the whole agent, if there is none of these."""
+    """The scope of an erasure: facts, documents and events of an agent with all texts that they ever had; all rows of
+    a `project` or a `user`; or the whole agent, if there is none of these. `secrets` are found however short."""
 
     agent: Agent
     fact_ids: tuple[UUID, ...] = ()
@@ -82,6 +85,8 @@ class Erasure:
     project: str = ""
     user: str = ""
     document_ids: tuple[UUID, ...] = ()
+    event_ids: tuple[int, ...] = ()
+    secrets: frozenset[str] = frozenset()
 
     @property
     def of_agent(self) -> bool:
@@ -95,7 +100,7 @@ class Erasure:
     @property
     def items(self) -> dict[str, list[str]]:
         """The ids of the erased memories, by memory type."""
-        ids = {ItemType.FACT: self.fact_ids, ItemType.DOCUMENT: self.document_ids}
+        ids = {ItemType.FACT: self.fact_ids, ItemType.DOCUMENT: self.document_ids, ItemType.EVENT: self.event_ids}
         return {str(kind): list(map(str, found)) for kind, found in ids.items() if found}
 
     @property
@@ -108,7 +113,8 @@ class Erasure:
         parts = (part for text in spelled for part in parts_of(text))
         texts = (json.dumps(part, ensure_ascii=False)[1:-1] for part in parts)
         found = dict.fromkeys(text for text in texts if len(text) >= MIN_NEEDLE_CHARACTERS)
-        return [*map(str, (*self.fact_ids, *self.document_ids)), *found]
+        secrets = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in sorted(self.secrets))
+        return [*map(str, (*self.fact_ids, *self.document_ids, *self.event_ids)), *dict.fromkeys((*found, *secrets))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +134,36 @@ def erasure_of(
     facts: Sequence[Fact],
     documents: Sequence[Document] = (),
     *,
+    events: Sequence[Event] = (),
     quote_scan: QuoteScan | None = None,
-    **keys: str,
+    project: str = "",
+    user: str = "",
 ) -> Erasure:
     """Build the scope of an erasure. `documents` must contain all versions of each document."""
     # Contents that edits have replaced are searched for too.
     texts = {fact.content for fact in facts}
     changes = FactChange.objects.filter(fact__in=facts)
     texts |= {change.before["content"] for change in changes if isinstance(change.before.get("content"), str)}
-    strings: set[str] = set()
+    texts |= {event.content for event in events}
+    texts |= set(LongTermEntry.objects.filter(event__in=events).values_list("text", flat=True))
+    strings = {string for event in events for string in _strings_of(event.metadata)}
     for document in documents:
         strings |= {document.text, *_strings_of(document.value)}
     longest = sorted(
         (text for text in strings if len(text) >= MIN_STRING_CHARACTERS), key=lambda text: (-len(text), text)
     )
     texts.update(longest[:MAX_STRINGS])
-    fact_ids, document_ids = (tuple(row.pk for row in rows) for rows in (facts, documents))
-    return Erasure(agent, fact_ids, tuple(sorted(texts)), quote_scan, document_ids=document_ids, **keys)
+    return Erasure(
+        agent,
+        tuple(fact.pk for fact in facts),
+        tuple(sorted(texts)),
+        quote_scan,
+        project=project,
+        user=user,
+        document_ids=tuple(document.pk for document in documents),
+        event_ids=tuple(event.pk for event in events),
+        secrets=frozenset(secret for event in events for secret in secrets_in(event.content)),
+    )
 
 
 def _strings_of(value: Any) -> Iterator[str]:
@@ -175,12 +194,11 @@ def spellings_of(text: str) -> tuple[str, ...]:
     return (*spellings, part) if len(part) >= MIN_STRING_CHARACTERS else spellings
 
 
-RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "user.erase", "agent.erase")
-
-
-def scan_tables(agent: Agent, facts: Sequence[Fact], documents: Sequence[Document] = ()) -> QuoteScan:
-    """Scan the large tables for rows that quote these facts and documents in their current state."""
-    erasure = erasure_of(agent, facts, documents)
+def scan_tables(
+    agent: Agent, facts: Sequence[Fact], documents: Sequence[Document] = (), events: Sequence[Event] = ()
+) -> QuoteScan:
+    """Scan the large tables for rows that quote these facts, documents and events in their current state."""
+    erasure = erasure_of(agent, facts, documents, events=events)
     # Taken before the scan: rows that are committed during it are scanned again later.
     (since,) = sql_row("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
     # In a cluster each server counts its own transactions, so everything is scanned while the agent is locked.
@@ -236,7 +254,7 @@ def still_quoted(erasure: Erasure) -> dict[str, int]:
     counts = {model._meta.model_name or "": rows_quoting(model, erasure).count() for model in keeping}
     # A blanked record keeps the id, so that the receipt can be found.
     trail = rows_quoting(AuditEvent, erasure).exclude(before=None, after=None, message="", object_label="")
-    counts["auditevent"] = trail.exclude(action__in=RECEIPTS).count()
+    counts["auditevent"] = trail.exclude(action__in=ERASURES).count()
     return {name: count for name, count in counts.items() if count}
 
 
@@ -325,7 +343,7 @@ ORDER BY s.relname
 
 def reanalyze_tables() -> int:
     """Analyze the tables again whose planner statistics are older than the last erasure; returns their number."""
-    tables = sql_rows(_DUE, [list(RECEIPTS), SETTLED.total_seconds()])
+    tables = sql_rows(_DUE, [list(ERASURES), SETTLED.total_seconds()])
     for table in tables:
         sql_change("SELECT nous_sample_renew(%s)", table)
     return len(tables)
@@ -359,19 +377,38 @@ def imports_erase(erasure: Erasure) -> Mapping[str, int]:
 
 
 def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the jobs about an erased fact and about its reviews, and the inbox rows of those reviews.
+    """Delete the jobs about an erased fact and about its reviews and those of an erased event, and the inbox rows of
+    those reviews.
 
-    The reviews themselves and their audit records are erased with the fact, since comments and verdicts may contain the
-    fact in other words. The jobs of an erased agent are deleted with the agent. Returns counts by table.
+    The reviews themselves and their audit records are erased with it, since comments and verdicts may contain the text
+    in other words. The jobs of an erased agent are deleted with the agent. Returns counts by table.
     """
-    if not erasure.fact_ids:
+    if not erasure.fact_ids and not erasure.event_ids:
         return {}
     keys = list(erasure.fact_ids)
-    reviews = MemoryReview.objects.filter(Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys))
+    about = Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys) | Q(pk__in=event_reviews(erasure))
+    reviews = MemoryReview.objects.filter(about, agent=erasure.agent)
     review_keys = [str(key) for key in reviews.values_list("pk", flat=True)]
     jobs = Job.objects.filter(subject_id__in=[*map(str, keys), *review_keys]).delete()[0]
     item_rows_erase([UUID(key) for key in review_keys])
     return {"job": jobs}
+
+
+def event_reviews(erasure: Erasure) -> list[UUID]:
+    """The reviews that are about erased events alone; those of other memories too name these events no longer."""
+    named = [[ItemType.EVENT.value, str(key)] for key in erasure.event_ids]
+    reviews: dict[UUID, MemoryReview] = {}
+    for item in named:
+        about = MemoryReview.objects.filter(agent=erasure.agent, details__items__contains=[item])
+        reviews |= {review.pk: review for review in about}
+    alone = []
+    for review in reviews.values():
+        if others := [item for item in review.details["items"] if item not in named]:
+            review.details["items"] = others
+            review.save(update_fields=["details"])
+        else:
+            alone.append(review.pk)
+    return alone
 
 
 def sources_erase(erasure: Erasure) -> Mapping[str, int]:

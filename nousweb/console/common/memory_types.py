@@ -112,7 +112,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 "Events",
                 recorded="recorded_at",
                 states=(("kept", "seg-1", Q()),),
-                sub_pages=("agent_loop",),
+                sub_pages=("agent_loop", "agent_event_erase"),
             ),
             TypePages(
                 ItemType.DOCUMENT,

@@ -58,6 +58,7 @@ urlpatterns = [
     path(f"{AGENT}search/", search.agent_search, name="agent_search"),
     path(f"{AGENT}loops/<path:loop_id>/", events.agent_loop, name="agent_loop"),
     path(f"{AGENT}events/<int:pk>/wrong/", events.agent_event_wrong, name="agent_event_wrong"),
+    path(f"{AGENT}events/<int:pk>/erase/", erasure.agent_event_erase, name="agent_event_erase"),
     path(f"{AGENT}facts/add/", facts.agent_fact_add, name="agent_fact_add"),
     path(f"{AGENT}facts/<uuid:pk>/erase/", erasure.agent_fact_erase, name="agent_fact_erase"),
     path(f"{AGENT}facts/<uuid:pk>/<slug:change>/", fact_changes.agent_fact_change, name="agent_fact_change"),

@@ -231,6 +231,19 @@ def secret_in(text: str) -> str:
     return next((name for name, pattern in _secrets() if pattern.search(text)), "")
 
 
+MIN_SECRET_CHARACTERS = 5
+
+
+def secrets_in(text: str) -> frozenset[str]:
+    """The secrets that a text contains, each without what names it ("password: "), with MIN_SECRET_CHARACTERS or more.
+    Of a private key only the first line looks the same each time, so it is none of them."""
+    if not _SECRET_HINT.search(text):
+        return frozenset()
+    found = (match[0] for _, pattern in _secrets() for match in pattern.finditer(text))
+    values = (one if "://" in one else re.split(r"[\s:=\"'`]+", one.rstrip("=\"'`.,;:!?)"))[-1] for one in found)
+    return frozenset(one for one in values if len(one) >= MIN_SECRET_CHARACTERS and not one.endswith("-----"))
+
+
 @lru_cache(maxsize=64)
 def features_in(text: str) -> frozenset[str]:
     """The names of the features of a text that was folded by `fold_text`. A text is often its only sentence, and asked

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -15,20 +14,34 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
+from django.utils.text import Truncator
 
 from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from memory.models import Censor, Document, Fact, FactChange, LoopSummary, SubjectAlias, WorkingMemory, serves_users
+from memory.models import (
+    Censor,
+    Document,
+    Event,
+    Fact,
+    FactChange,
+    LoopSummary,
+    SubjectAlias,
+    WorkingMemory,
+    serves_users,
+)
 from memory.services.erasure import (
     ERASE,
     MAX_REASON_CHARACTERS,
-    QuotingDocument,
+    QuotingMemory,
     Receipt,
     agent_erase,
+    by_type,
     document_erase,
     documents_quoting,
+    event_erase,
     fact_erase,
     facts_about,
+    memories_quoting,
     project_erase,
     subject_erase,
     user_erase,
@@ -49,6 +62,8 @@ from nousweb.console.memory.page_context import PersonaScope, base_context, memo
 from nousweb.lib.bounds import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
 from nousweb.lib.errors import NotFound
 
+QUOTED = 300
+"""Characters of a text by which a page of an erasure names it."""
 LATEST = 100
 """Memories of one type that the page of a user lists."""
 TYPE_NAMES = {model: name for name, model in TYPES.items()}
@@ -168,15 +183,21 @@ Goes = list[tuple[int, str]]
 NOUNS = {"loop": "session", "session": "working memory session"}
 
 
-class EraseForm(forms.Form):
-    """The documents to erase with it, the reason, and the name of the erased object, typed by hand."""
+def _offer(one: QuotingMemory) -> str:
+    memory, persona = one.memory, one.memory.get_persona_display().lower()
+    if isinstance(memory, Document):
+        return f"{memory} ({persona}, {memory.state}; {'quotes' if one.quotes else 'names'} it)"
+    return f"{Truncator(memory.content).chars(QUOTED)} ({memory._meta.verbose_name}, {persona})"
 
-    documents = forms.TypedMultipleChoiceField(
-        coerce=UUID,
+
+class EraseForm(forms.Form):
+    """The memories to erase with it, the reason, and the name of the erased object, typed by hand."""
+
+    memories = forms.MultipleChoiceField(
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        label="Documents to erase too",
-        help_text="A selected document is erased with all of its versions. Other documents are kept.",
+        label="Memories to erase too",
+        help_text="A selected document is erased with all of its versions. Other memories are kept.",
     )
     reason = forms.CharField(
         max_length=MAX_REASON_CHARACTERS,
@@ -185,26 +206,21 @@ class EraseForm(forms.Form):
     )
     name = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
 
-    def __init__(self, *args: Any, expected: str, offered: Sequence[QuotingDocument] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, expected: str, offered: Sequence[QuotingMemory] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.expected = expected
-        documents = self.fields["documents"]
-        if isinstance(documents, forms.TypedMultipleChoiceField):
-            documents.choices = [(str(one.document.pk), _offer(one)) for one in offered]
-            documents.initial = [str(one.document.pk) for one in offered if one.quotes]
+        memories = self.fields["memories"]
+        if isinstance(memories, forms.MultipleChoiceField):
+            memories.choices = [(str(one.memory.pk), _offer(one)) for one in offered]
+            memories.initial = [str(one.memory.pk) for one in offered if one.quotes]
         if not offered:
-            del self.fields["documents"]
+            del self.fields["memories"]
         self.fields["name"].label = f"Type “{expected}” to confirm"
 
     def clean_name(self) -> str:
         if self.cleaned_data["name"] != self.expected:
             raise forms.ValidationError(f"Type exactly “{self.expected}”.")
         return self.expected
-
-
-def _offer(one: QuotingDocument) -> str:
-    said = "quotes it" if one.quotes else "names it"
-    return f"{one.document} ({one.document.get_persona_display().lower()}, {one.document.state}; {said})"
 
 
 @memory_page("memory.view_fact", ERASE, of=Fact, methods=FORM)
@@ -220,8 +236,28 @@ def agent_fact_erase(request: HttpRequest, scope: PersonaScope, fact: Fact) -> H
         goes=lambda: [(1, "fact"), (FactChange.objects.filter(fact=fact).count(), "changes in its history")],
         back=scope.url(fact),
         receipt={"action": "fact.erase", "agent": scope.agent.slug},
-        run=lambda reason, documents: fact_erase(fact=fact, by=scope.by, reason=reason, documents=documents),
+        run=lambda reason, chosen: fact_erase(
+            fact=fact, by=scope.by, reason=reason, documents=by_type(chosen)["documents"]
+        ),
         offered=documents_quoting(scope.agent, [fact], personas=personas_of(scope.by)),
+    )
+
+
+@memory_page("memory.view_event", ERASE, of=Event, methods=FORM)
+def agent_event_erase(request: HttpRequest, scope: PersonaScope, event: Event) -> HttpResponse:
+    """Erase one event with the prompts that quote it, and the memories that do as far as they are selected."""
+    return _page(
+        request,
+        base_context(request, scope),
+        title="Erase this event",
+        meaning="This cannot be undone. To withdraw the event and keep the record, mark it as wrong instead.",
+        quote=Truncator(event.content).chars(QUOTED),
+        expected=scope.agent.slug,
+        goes=lambda: [(1, "event")],
+        back=scope.url(event),
+        receipt={"action": "event.erase", "agent": scope.agent.slug},
+        run=lambda reason, chosen: event_erase(event=event, by=scope.by, reason=reason, **by_type(chosen)),
+        offered=memories_quoting(event, personas=personas_of(scope.by)),
     )
 
 
@@ -239,7 +275,7 @@ def agent_document_erase(request: HttpRequest, scope: PersonaScope, document: Do
         goes=lambda: [(1, "document"), (versions.count(), "versions of it")],
         back=scope.url(document),
         receipt={"action": "document.erase", "agent": scope.agent.slug},
-        run=lambda reason, documents: document_erase(document=document, by=scope.by, reason=reason),
+        run=lambda reason, chosen: document_erase(document=document, by=scope.by, reason=reason),
     )
 
 
@@ -265,8 +301,8 @@ def agent_subject_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         ],
         back=reverse("agent_facts", args=[agent.slug]),
         receipt={"action": "subject.erase", "agent": agent.slug},
-        run=lambda reason, documents: subject_erase(
-            agent=agent, subject=subject, by=by, reason=reason, documents=documents
+        run=lambda reason, chosen: subject_erase(
+            agent=agent, subject=subject, by=by, reason=reason, documents=by_type(chosen)["documents"]
         ),
         offered=documents_quoting(agent, list(facts), _spellings(facts), personas=personas_of(by)),
     )
@@ -293,7 +329,7 @@ def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         ],
         back=reverse("agent_facts", args=[agent.slug]),
         receipt={"action": "project.erase", "agent": agent.slug},
-        run=lambda reason, documents: project_erase(agent=agent, project=project, by=by, reason=reason),
+        run=lambda reason, chosen: project_erase(agent=agent, project=project, by=by, reason=reason),
     )
 
 
@@ -306,7 +342,7 @@ def agent_user_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
         raise NotFound("No agent knows anything of this user.")
     counts = user_counts(agents, user, personas_of(by))
 
-    def run(reason: str, documents: Sequence[UUID]) -> Receipt:
+    def run(reason: str, chosen: Sequence[QuotingMemory]) -> Receipt:
         rows: Counter[str] = Counter()
         still: Counter[str] = Counter()
         for one in agents:
@@ -344,7 +380,7 @@ def agent_erase_all(request: HttpRequest, by: Principal, agent: Agent) -> HttpRe
         goes=lambda: _all_of(agent),
         back=reverse("agent_settings", args=[agent.slug]),
         receipt={"action": "agent.erase"},
-        run=lambda reason, documents: agent_erase(agent=agent, by=by, reason=reason),
+        run=lambda reason, chosen: agent_erase(agent=agent, by=by, reason=reason),
     )
 
 
@@ -380,14 +416,15 @@ def _page(
     goes: Callable[[], Goes],
     back: str,
     receipt: dict[str, str],
-    run: Callable[[str, Sequence[UUID]], Receipt],
-    offered: Sequence[QuotingDocument] = (),
+    run: Callable[[str, Sequence[QuotingMemory]], Receipt],
+    offered: Sequence[QuotingMemory] = (),
 ) -> HttpResponse:
     """The confirmation, and once it is given, the erasure; then the receipt in the audit trail."""
     form = EraseForm(request.POST if request.method == "POST" else None, expected=expected, offered=offered)
     if request.method == "POST" and form.is_valid():
         with refused_on(form):
-            erased = run(form.cleaned_data["reason"], form.cleaned_data.get("documents", []))
+            chosen = form.cleaned_data.get("memories", ())
+            erased = run(form.cleaned_data["reason"], [one for one in offered if str(one.memory.pk) in chosen])
             total = sum(erased.rows.values())
             messages.success(request, f"Erased permanently: {total:,} rows. This is the receipt.")
             if still := sum(erased.still_quoted.values()):

@@ -14,6 +14,7 @@ from memory.layers.event_validation import OUTPUT_KINDS
 from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
+from memory.services.erasure import ERASE
 from memory.services.reviews.resolve import event_mark_wrong
 from memory.services.reviews.states import REVIEW
 from nousweb.console.common import FORM, ListExport, model_columns, next_prompt_link, query_without, request_page
@@ -155,6 +156,7 @@ def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> Http
         loop=loop,
         entry=entry,
         may_mark=bool(entry and not entry.quarantined and not scope.past and scope.by.may(REVIEW)),
+        may_erase=not scope.past and scope.by.may(ERASE),
         mono=event.kind in MONO_KINDS,
         before=_neighbour(neighbours, event, "lt"),
         after=_neighbour(neighbours, event, "gt"),
