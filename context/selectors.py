@@ -82,10 +82,12 @@ RUNS_MEASURED = 20
 
 @dataclass(frozen=True, slots=True)
 class SectionUse:
-    """The most `tokens` that a section had in one of the last prompts; `cut`: how many of them left out some of it."""
+    """The most `tokens` that a section had in one of the last prompts, and those of each (`sizes`); `cut`: how many of
+    them left out some of it."""
 
     tokens: int = 0
     cut: int = 0
+    sizes: tuple[int, ...] = ()
 
 
 def sections_used(agent: Agent, by: Principal) -> tuple[int, dict[str, SectionUse]]:
@@ -93,11 +95,12 @@ def sections_used(agent: Agent, by: Principal) -> tuple[int, dict[str, SectionUs
     key; "total" is that of the whole prompt."""
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR)
     last = list(runs.order_by("-created_at", "-pk").values_list("sections", "tokens")[:RUNS_MEASURED])
-    used = {"total": SectionUse(max((tokens for _, tokens in last), default=0))}
+    totals = tuple(tokens for _, tokens in last)
+    used = {"total": SectionUse(max(totals, default=0), sizes=totals)}
     for section in (one for sections, _ in last for one in sections):
         known = used.get(section["key"], SectionUse())
-        most = max(known.tokens, section["tokens"])
-        used[section["key"]] = SectionUse(most, known.cut + bool(section["truncated"]))
+        sizes = (*known.sizes, section["tokens"])
+        used[section["key"]] = SectionUse(max(sizes), known.cut + bool(section["truncated"]), sizes)
     return len(last), used
 
 

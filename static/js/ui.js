@@ -396,14 +396,16 @@ const differs = (field) => {
   if (field.matches("select")) return [...field.options].some((option) => option.selected !== option.defaultSelected);
   return field.matches("input, textarea") && field.value !== field.defaultValue;
 };
-// "Identity: 300 → 340".
+// "Identity: 300 → 340"; of a budget also what it would have been too little for.
 const change = (field) => {
   const chosen = (options) => (options.find((one) => one.defaultSelected) ?? options[0]).text;
   const [old, now] = field.matches("[type=checkbox]") ? (field.checked ? ["off", "on"] : ["on", "off"])
     : field.matches("select") ? [chosen([...field.options]), field.selectedOptions[0].text]
     : [field.defaultValue || field.placeholder, field.value || field.placeholder];
   const group = document.getElementById(field.closest("[role=group]")?.getAttribute("aria-labelledby"));
-  return `${[group, field.labels[0]].map((one) => one?.textContent.trim()).join(" ").trim()}: ${old} → ${now}`;
+  const over = (field.closest("[data-uses]")?.dataset.uses.split(",") ?? []).map(Number).filter((size) => size > Number(now));
+  const short = over.length ? ` (${over.length} of the last prompts had more, up to ${Math.max(...over).toLocaleString("en")} tokens)` : "";
+  return `${[group, field.labels[0]].map((one) => one?.textContent.trim()).join(" ").trim()}: ${old} → ${now}${short}`;
 };
 for (const type of ["input", "change"]) {
   document.addEventListener(type, ({ target: { form } }) => {

@@ -9,6 +9,8 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from identity.models import Agent
+from identity.principal import Principal
+from tests.factories import make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -58,6 +60,20 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
     page.get_by_role("link", name="Discard").click()
     expect(budget).to_have_value("")
     assert asked == []
+
+
+def test_a_smaller_budget_says_which_prompts_had_more(
+    ada: Agent, bob: User, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    run = make_run(ada, Principal.of_user(bob), "Hello?")
+    tokens = next(section["tokens"] for section in run.sections if section["key"] == "identity")
+    page = log_in(charlie)
+    page.goto(reverse("agent_context_settings", args=["ada"]))
+    budget, bar = page.get_by_label("Identity", exact=True), page.locator(".save-bar")
+    budget.fill(str(tokens - 1))
+    expect(bar).to_contain_text(f"→ {tokens - 1} (1 of the last prompts had more, up to {tokens} tokens)")
+    budget.fill(str(tokens))
+    expect(bar).not_to_contain_text("had more")
 
 
 def test_general_settings_are_saved_once_something_differs(

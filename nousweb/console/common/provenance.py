@@ -404,12 +404,12 @@ def version_provenance(version: IdentityVersion, by: Principal) -> Provenance:
 
 @dataclass(frozen=True, slots=True)
 class LineOrigin:
-    """A line of the current text of a section, the version that brought it in, and since when it stands there without
-    a gap."""
+    """A line of the current text of a section, the version that brought it in, and the one since which it stands there
+    without a gap."""
 
     line: str
     version: IdentityVersion
-    since: datetime
+    since: IdentityVersion
 
 
 VERSIONS_READ = 100
@@ -421,10 +421,10 @@ def line_origins(versions: Sequence[IdentityVersion]) -> list[LineOrigin]:
     known: list[LineOrigin] = []
     origins: dict[UUID | None, list[LineOrigin]] = {}
     for version in versions:
-        lines, began = version.content.splitlines(), version.created_at
-        new = [LineOrigin(line, version, began) for line in lines]
+        lines = version.content.splitlines()
+        new = [LineOrigin(line, version, version) for line in lines]
         for origin, place in _kept(origins.get(version.restores_id, known), lines):
-            new[place] = replace(origin, since=began)
+            new[place] = replace(origin, since=version)
         for origin, place in _kept(known, lines):
             new[place] = replace(new[place], since=origin.since)
         known = origins[version.pk] = new

@@ -319,7 +319,7 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     assert REPLICA in str(tried["memories"])
     shown = markup(page)
     assert f"{ASKED}</textarea>" in shown
-    assert re.search(rf'id="pick-{proposal.pk}" href="[^"]*" aria-current="true"', shown), "the one that is tried"
+    assert re.search(rf'id="change-{proposal.pk}" href="[^"]*" aria-current="true"', shown), "the one that is tried"
     assert re.search(r'>Adds</span> <bdi class="item-words"[^>]*><ins>Answer in one word.</ins></bdi>', shown)
     assert "No model is connected." in shown
     assert "Connect a model" in shown

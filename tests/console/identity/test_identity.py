@@ -266,6 +266,7 @@ class TestHistory:
         identity_rollback(agent=ada, section="values", to_version=1, by=Principal.of_user(bob))
         response = browser(alice).get(reverse("section_history", args=VALUES))
         assert "approved by bob" in page(response)
+        assert "restored in version 3 by bob" in page(response), "a line that was away for a version"
         assert [row["trend"] for row in response.context["rows"]] == [-4, 4, None]
         lines = ["Edits “Mine.”", "Edits “Bob's own, and longer.”", "None"]
         assert [str(row["example"]) for row in response.context["rows"]] == lines

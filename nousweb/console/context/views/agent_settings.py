@@ -108,7 +108,11 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "asked": reviews.count(),
             "measured": measured,
             "budget_heads": "Section|Budget, tokens" + f"|Highest, last {measured} prompts:num" * bool(measured),
-            "budgets": _budget_rows(form, current, used if measured else {}),
+            "budgets": (budgets := _budget_rows(form, current, used if measured else {})),
+            # Their bars have one scale, so that sections can be compared.
+            "scale": max(
+                max(row["budget"], row["use"].tokens if row["use"] else 0) for row in budgets if row["budget"]
+            ),
         },
         conflict="refusal",
     )
@@ -223,7 +227,7 @@ ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
 ASKING_LABELS: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "replaced by a newer one",
     AutomaticDecision.CONFIRMED: "the same in other words",
-    AutomaticDecision.UNDECIDED: "left undecided",
+    AutomaticDecision.UNDECIDED: "contradicted",
 }
 RECENT_LABELS: Mapping[str, str] = {
     RecentMode.ON_QUESTIONS: "For questions about the past",
