@@ -161,7 +161,8 @@ def memories_quoting(event: Event, *, personas: Collection[str]) -> list[Quoting
     events = rows_quoting(Event, erasure).filter(persona__in=personas).exclude(pk=event.pk).order_by("-pk")
     quoting = rows_quoting(Fact, erasure).filter(persona__in=personas)
     learned = Fact.objects.filter(agent=event.agent, persona__in=personas, source_event=event)
-    facts = Fact.objects.filter(Q(pk__in=quoting.values("pk")) | Q(pk__in=learned.values("pk"))).order_by("-pk")
+    keys = [key for found in (quoting, learned) for key in found.values_list("pk", flat=True)[:MAX_OFFERED]]
+    facts = Fact.objects.filter(agent=event.agent, pk__in=keys).order_by("-pk")
     documents = rows_quoting(Document, erasure).filter(persona__in=personas, superseded_by=None).order_by("-pk")
     rows = (row for found in (events, facts, documents) for row in found.select_related("agent")[:MAX_OFFERED])
     return [QuotingMemory(row) for row in islice(rows, MAX_OFFERED)]
