@@ -27,7 +27,7 @@ from nousweb.lib.injection.request_model import WEIGHTS_FILE, judged_parts, lexi
 from nousweb.lib.lookalikes import as_latin
 from nousweb.lib.readable_text import readable_text
 
-READING = 4
+READING = 5
 """Version of the scanning code: raise it if the same rules give other results."""
 
 _TABLE = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
@@ -38,7 +38,7 @@ RULES_NAME = hashlib.sha256(_VERSION).hexdigest()[:12]
 """Version of the rules: it differs whenever a text may have another result."""
 THRESHOLDS: Mapping[str, float] = _TABLE["thresholds"]
 """Minimum sum of weights for which a text is quarantined, by trust class."""
-ABOUT_ATTACKS: float = _TABLE["about_attacks"]
+OWN_WORDS: float = _TABLE["own_words"]
 KINDS: Mapping[str, str] = _TABLE["kinds"]
 """The kinds of matches, in words for people, by code."""
 SECRETS: Mapping[str, str] = _TABLE["secrets"]
@@ -298,8 +298,8 @@ def _sentence_match(sentence: str, features: frozenset[str], less: float, trust:
     for rule in sorted(counted, key=lambda rule: -rule.weight):
         total += rule.weight / 2 if rule.code in best else rule.weight
         best.setdefault(rule.code, rule.weight)
-    if trust == "agent" and "about_attacks" in features:
-        total += ABOUT_ATTACKS
+    if trust == "agent" and not features.isdisjoint(("about_attacks", "manner")):
+        total += OWN_WORDS
     if "reported" in features and not features & ADDRESSED:
         total += REPORTED
     return InjectionMatch(tuple(best), total - less, sentence[:300])
