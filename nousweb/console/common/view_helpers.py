@@ -128,8 +128,9 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
     name, detail = fields.get(error.field, error.field), error.detail
     if name in form.fields:
         # A name of one word is a word of the language, but for the first one.
-        named = rf"{'' if '_' in error.field else '^'}\b{error.field}\b"
-        detail = re.sub(named, lambda _: f"“{form[name].label}”", detail)
+        detail = re.sub(
+            rf"{'' if '_' in error.field else '^'}{error.field}\b", lambda _: f"“{form[name].label}”", detail
+        )
     form.add_error(name if name in form.fields else None, detail)
 
 

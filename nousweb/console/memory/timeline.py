@@ -64,17 +64,12 @@ class Lane:
     dots: Sequence[tuple[float, datetime, UUID]] = ()
 
     @property
-    def told(self) -> tuple[str, str]:
-        """The number of these prompts in words, and the query of their list."""
+    def told(self) -> tuple[str, str, int]:
+        """The number of these prompts in words, the query of their list, and how many were before the axis begins."""
         number = len(self.sent)
         more = " or more" * (number == PROMPTS_SHOWN)
         words = f"in {number}{more} answered prompt{'' if number == 1 else 's'}"
-        return words, f"?memory=fact:{self.fact.pk}&answered=1"
-
-    @property
-    def earlier(self) -> int:
-        """How many of them were before the axis begins."""
-        return len(self.sent) - len(self.dots)
+        return words, f"?memory=fact:{self.fact.pk}&answered=1", number - len(self.dots)
 
     @property
     def strokes(self) -> list[Stroke]:

@@ -357,13 +357,13 @@ def with_memories(sentence: str, memories: Mapping[str, tuple[str, str]]) -> Saf
 
 @register.simple_tag
 def check_slots(checks: Sequence[Mapping[str, Any]], url: str, since: datetime | None, at: datetime) -> SafeString:
-    """The last checks of an expectation, whose page is `url`, as a row of marks: runs of one state with a link each,
-    and below them when the first (`since`) and the last were."""
+    """The last checks of an expectation as a row of marks: runs of one state with a link each to their prompt, or else
+    to its page (`url`), and below them when the first (`since`) and the last were."""
     drawn = SafeString("")
     for run in checks:
         marks = format_html_join("", '<i class="is-{}" title="{}"></i>', ((run["state"], one) for one in run["slots"]))
-        link = '<a href="{}#result-{}" aria-label="{}">{}</a>'
-        drawn += format_html(link, url, run["key"], run["told"], marks) if run["state"] else marks
+        link = '<a href="{}" aria-label="{}">{}</a>'
+        drawn += format_html(link, run["url"] or url, run["told"], marks) if run["state"] else marks
     drawn = format_html('<span class="checks">{}</span>', drawn)
     if not since:
         return drawn

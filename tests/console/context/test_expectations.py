@@ -2,11 +2,13 @@
 
 import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
 
 from context.expectations.services import (
     expectation_create,
@@ -16,12 +18,14 @@ from context.expectations.services import (
     request_of,
 )
 from context.models import Expectation
+from context.services.context import context_outcome, context_respond
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate, fact_restore
+from memory.services.reviews.resolve import review_resolve
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
-from tests.factories import make_fact, make_run
+from tests.factories import make_fact, make_review, make_run
 from tests.http import signed_in
 
 QUESTION = "Which database does the billing service use?"
@@ -95,7 +99,9 @@ def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, 
     assert shown.count('title="No check"') == 17
     assert ", after fact marked as wrong" in shown.partition('class="is-failed" title="Failed ')[2][:60]
     assert 'aria-label="Passed, 2 times to' in shown
-    assert f'{one.pk}/#result-{one.results.latest("since").pk}"' in shown
+    moment = urlencode({"as_of": one.results.latest("since").checked_at.isoformat()})
+    [then] = re.findall(rf'<a href="([^"]*{re.escape(moment)}[^"]*)" aria-label="Failed', shown)
+    assert "PostgreSQL" not in console.get(then.replace("&amp;", "&")).context["shown"].record.system_prompt
     assert "1 of 1 fails</h2>" in shown
     assert re.search(r">Since [^<]*</time></span> <span ?> ?The fact ", shown), "since when, and what broke it"
     assert '<a href="/agents/ada/search/?q=PostgreSQL">Look for it in memory</a>' in shown
@@ -223,3 +229,26 @@ def test_expectation_names_its_section_as_prompts_head_it(ada, console, reviewer
     shown = text_of(console.get(PAGE))
     assert "must have the section “User Profile”" in shown
     assert '<option value="user_profile">User Profile</option>' in shown
+
+
+def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, console, reviewer):
+    failed = make_run(ada, actor, "Who is on call?", "s1")
+    context_outcome(run=failed, outcome="failure", by=actor)
+    held = "The pier closes in storms."
+    review = make_review(ada, reviewer, held, "The pier stays open in storms.", subject="pier")
+    embed_pending_rows()
+    run = make_run(ada, actor, "Does the pier close in storms?", "s2")
+    context_respond(run=run, response=held, by=actor)
+    assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed]
+    review_resolve(review=review, resolution="new_wrong", by=reviewer)
+    page = console.get(PAGE)
+    assert [row[:2] for row in page.context["suggested"]] == [(failed, None), (run, review.old)]
+    address = page.context["suggested"][1][2]
+    assert f'href="{escape(address)}"' in text_of(page)
+    begun = console.get(f"{PAGE}{address}")
+    assert f"{run.input}</textarea>" in text_of(begun)
+    given = {field.name: field.value() or "" for field in begun.context["new_form"]}
+    assert (given["target"], given["text"]) == ("text", held)
+    assert console.post(PAGE, given | {"requirement": "present"}).status_code == 302
+    assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed]
+    assert Expectation.objects.get().input == run.input

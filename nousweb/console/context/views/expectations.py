@@ -12,7 +12,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Prefetch, Window, prefetch_related_objects
+from django.db.models import F, Prefetch, Window, prefetch_related_objects
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
@@ -21,7 +21,7 @@ from django.utils.http import urlencode
 from django.utils.text import Truncator
 
 from context.expectations.evaluation import memories_named_load, memory_name, targets_load
-from context.expectations.policy import ADD, CHANGE, RUN
+from context.expectations.policy import ADD, CHANGE, MAX_TEXT_CHARACTERS, RUN
 from context.expectations.services import (
     expectation_create,
     expectation_get,
@@ -37,7 +37,7 @@ from context.expectations.services import (
     state_of,
 )
 from context.history.behaviour_bisect import IGNORED_KINDS
-from context.models import Expectation, ExpectationResult
+from context.models import RECENT, VIEW_RUN, ContextRun, Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona
 from identity.models.changes import Change
@@ -45,10 +45,11 @@ from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import EVERYTHING, ItemType
+from memory.models import EVERYTHING, Fact, ItemType, MemoryReview
 from memory.persona import VIEWS, PersonaMemory, persona_memory
 from memory.search.request import SearchRequest
 from memory.search.search import search
+from memory.selectors import visible_reviews
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     FORM,
@@ -68,7 +69,9 @@ from nousweb.console.common import (
 )
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.labels import memory_item_url
+from nousweb.console.inbox.item_titles import KEEPS
 from nousweb.console.templatetags.console import when
+from nousweb.lib import clock
 from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -98,6 +101,9 @@ MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 MARKS = {"passed": "Passed", "failed": "Failed", "error": "Could not run", "": "No check"}
 """The legend of the last checks."""
+SUGGESTED = 5
+ONE_HOLDS = [resolution for resolution, sides in KEEPS.items() if len(sides) == 1]
+"""The resolutions of a contradiction after which one of the facts holds."""
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
 
 
@@ -140,7 +146,11 @@ FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "file
 def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponseBase:
     """The list, those that fail first, and the form for one by hand."""
     found = list(expectations_of(agent, by))
-    form = ExpectationForm(request.POST or None, subconscious=by.may(VIEW_SUBCONSCIOUS))
+    # The form may begin with the request of a logged prompt, and with words that it must have.
+    like, text = uuid_of(request.GET.get("run", "")), request.GET.get("text", "")
+    initial = {"text": text, "target": Expectation.Target.TEXT} if text else {}
+    initial |= inspector_values(run_get(agent, by, like)) if like else {}
+    form = ExpectationForm(request.POST or None, initial=initial, subconscious=by.may(VIEW_SUBCONSCIOUS))
     if request.method == "POST":
         by.require(ADD)
         if form.is_valid() and (made := _made(form, agent, by)):
@@ -174,7 +184,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
             else [],
         }
         for row in _rows(agent, _with_results(agent, page), by)
-        for checks in [_checks(row["one"])]
+        for checks in [_checks(agent.slug, row["one"])]
         for results in [_current(row["one"])]
         for failed in [[each for each in results if each.state == "failed"]]
     ]
@@ -206,12 +216,47 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "marks": [
             (look, label) for look, label in MARKS.items() if any(_number(row["checks"], look) for row in shown_rows)
         ],
+        "suggested": _suggested(agent, by, found) if by.may(ADD) and by.may(VIEW_RUN) else [],
         "may_add": by.may(ADD),
         "may_change": by.may(CHANGE),
         "may_retire": by.may(CHANGE) and state != "retired",
         "may_run": by.may(RUN),
     }
     return render(request, "context/expectations.html", shown, status=422 if form.errors else 200)
+
+
+def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> list[tuple[ContextRun, Fact | None, str]]:
+    """Prompts about whose questions there is no expectation: those that failed in the last days, and the latest ones
+    whose answer took a side of a contradiction that was resolved since, with the fact that holds; and of each the
+    address of the form that begins with it."""
+    runs = (
+        ContextRun.objects.visible_to(by)
+        .filter(agent=agent, as_of=None)
+        .exclude(input__in=[one.input for one in found])
+    )
+    runs = runs.only("input", "created_at", "outcome_note").order_by("-created_at")
+    failed = runs.filter(outcome=ContextRun.Outcome.FAILURE, created_at__gte=clock.now() - RECENT)[:SUGGESTED]
+    decided = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION, resolution__in=ONE_HOLDS)
+    holds: dict[str, Fact] = {
+        str(side): fact
+        for review in decided.select_related("old", "new").order_by("-resolved_at")[:SUGGESTED]
+        for fact in [review.old if KEEPS[review.resolution] == ("old",) else review.new]
+        if fact and fact.active and str(fact.pk) not in {one.item_id for one in found}
+        for side in (review.old_id, review.new_id)
+    }
+    told: Any = runs.filter(usages__item_type="fact", usages__item_id__in=holds, usages__referenced=True)
+    told = told.annotate(side=F("usages__item_id"))[: SUGGESTED * SUGGESTED]
+    of_fact = {holds[run.side]: run for run in reversed(told)}
+    rows: dict[str, tuple[ContextRun, Fact | None]] = {run.input: (run, None) for run in failed}
+    rows |= {run.input: (run, fact) for fact, run in of_fact.items()}
+    return [
+        (
+            run,
+            fact,
+            f"?{urlencode({'run': str(run.pk), 'text': fact.content[:MAX_TEXT_CHARACTERS] if fact else ''})}#new",
+        )
+        for run, fact in rows.values()
+    ]
 
 
 @page(methods=POST)
@@ -415,9 +460,10 @@ def _current(one: Expectation) -> list[ExpectationResult]:
     return [each for each in one.last_results if each.revision == one.revision]  # type: ignore[attr-defined]
 
 
-def _checks(one: Expectation) -> list[dict[str, Any]]:
-    """Its last checks as runs of one state, the latest at the end: the `key` of the result, its state, and what each of
-    its checks is told with (`slots`); before them an empty state for the checks that there are not."""
+def _checks(slug: str, one: Expectation) -> list[dict[str, Any]]:
+    """Its last checks as runs of one state, the latest at the end: the address of the prompt of the last one, as it was
+    then, their state, and what each of them is told with (`slots`); before them an empty state for the checks that
+    there are not."""
     runs, left = [], CHECKS_SHOWN
     for result in _current(one):
         if left:
@@ -429,7 +475,8 @@ def _checks(one: Expectation) -> list[dict[str, Any]]:
             slots = [first, *[f"{state} between {since} and {at}"] * (result.checks - 2)]
             slots += [f"{state} {at}"] * (result.checks > 1)
             told = f"{state}, {result.checks} times to {at}"
-            runs.append({"key": result.pk, "state": result.state, "slots": slots[-number:], "told": told})
+            url = _inspector_url(slug, one, as_of=result.checked_at.isoformat())
+            runs.append({"url": url, "state": result.state, "slots": slots[-number:], "told": told})
     return [{"state": "", "slots": ["No check"] * left}, *runs[::-1]]
 
 
@@ -486,11 +533,11 @@ def _page_of(object_type: str, object_id: str, agent: Agent) -> str:
     return reverse(name, args=arguments) if name and all(arguments) else ""
 
 
-def _inspector_url(slug: str, one: Expectation) -> str:
-    """The prompt for its question in the inspector, where the browser shows the words that it is about; "" where the
-    question is too long for an address."""
+def _inspector_url(slug: str, one: Expectation, **more: str) -> str:
+    """The prompt for its question in the inspector, also of the past (`as_of`), where the browser shows the words that
+    it is about; "" where the question is too long for an address."""
     values = inspector_values(one)
     given = {name: values[name] for name in InspectorForm.base_fields if values.get(name)}
-    query = urlencode({**given, "tab": "prompt"})
+    query = urlencode({**given, **more, "tab": "prompt"})
     words = f"#:~:text={quote(one.text)}" if one.target == Expectation.Target.TEXT else ""
     return f"{reverse('agent_context', args=[slug])}?{query}{words}" if len(query) < MAX_QUERY else ""

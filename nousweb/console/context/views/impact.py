@@ -119,8 +119,11 @@ def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDic
         {"name": name, "result": impact, "query": urlencode({"question": str(fields["question"]), "answer": name})}
         for name, impact in zip(names, impacts, strict=True)
     ]
-    shown = {"agent": agent, "answers": answers, "changes": any(impact.changed for impact in impacts)}
-    return render(request, "context/_impact_answers.html", shown)
+    return render(
+        request,
+        "context/_impact_answers.html",
+        {"agent": agent, "answers": answers, "changes": any(impact.changed for impact in impacts)},
+    )
 
 
 def _pair(request: HttpRequest, context: Mapping[str, Any], before: str, after: str) -> HttpResponse:

@@ -129,8 +129,10 @@ def prompts_with(scope: PersonaScope, facts: Sequence[Fact]) -> dict[object, lis
     uses = memory_uses(scope.agent, "fact", [str(key) for key in keys], scope.by).filter(at__lte=clock.now())
     own = uses.filter(item_id=Cast(OuterRef("pk"), TextField())).order_by("-at", "-pk")
     told = (ArraySubquery(own.values(name)[:PROMPTS_SHOWN]) for name in ("at", "run"))
-    found = Fact.objects.filter(agent=scope.agent, pk__in=keys).values_list("pk", *told)
-    return {key: list(zip(times, runs, strict=True)) for key, times, runs in found}
+    return {
+        key: list(zip(times, runs, strict=True))
+        for key, times, runs in Fact.objects.filter(agent=scope.agent, pk__in=keys).values_list("pk", *told)
+    }
 
 
 @memory_page("memory.view_fact", of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)

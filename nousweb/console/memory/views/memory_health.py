@@ -217,8 +217,9 @@ def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -
     shown = replace(LIST, title=about.label, about=about.meaning, empty=about.meaning)
     page = LIST.page(request, found.select_related("agent"))
     context = base_context(request, scope, **shown.context(request, page))
-    questions = _questions(scope, context["rows"]) if scope.by.may("memory.view_memoryreview") else {}
-    for fact in context["rows"]:
+    rows = context["rows"]
+    questions = _questions(scope, rows) if rows and scope.by.may("memory.view_memoryreview") else {}
+    for fact in rows:
         _linked(scope, fact, about, questions.get(fact.pk))
     at_once = [each for each in DONE if each in about.remedies and scope.by.may(FACT_ACTIONS[each].permission)]
     context |= {
@@ -236,30 +237,28 @@ def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -
 def _questions(scope: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
     """By fact the page of an open question about it. One statement."""
     keys = [fact.pk for fact in facts]
-    if not keys:
-        return {}
     about = Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys)
     reviews = scope.memory.reviews.filter(about, status__in=MemoryReview.UNANSWERED).order_by("-created_at", "-id")
-    found: dict[UUID, str] = {}
-    for pk, old, new, named in reviews.values_list("pk", "old", "new", "facts"):
-        found |= dict.fromkeys([key for key in (old, new, *named) if key], reverse("memory_review_detail", args=[pk]))
-    return found
+    return {
+        key: reverse("memory_review_detail", args=[pk])
+        for pk, old, new, named in reviews.values_list("pk", "old", "new", "facts")
+        for key in (old, new, *named)
+        if key
+    }
 
 
 def _linked(scope: PersonaScope, fact: Any, finding: HealthFinding, question: str | None) -> None:
     """Give a fact the addresses of its row, and the changes of it that help: the key, label and look of each."""
-    slug = scope.agent.slug
-    impact_query = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if scope.both else {})
-    same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if scope.both else {})
+    slug, persona = scope.agent.slug, {"persona": "subconscious"} if scope.both else {}
     fact.question, fact.suffix = question, scope.suffix
+    fact.same = f"{reverse('agent_facts', args=[slug])}?{urlencode({'q': fact.content[:200]} | persona)}"
+    fact.impact_url = f"{reverse('agent_context_blast', args=[slug])}?{urlencode({'fact': fact.pk} | persona)}"
     fact.remedies = [
         (key, FACT_ACTIONS[key].title, "danger" if key == "invalidate" else "")
         for key in finding.remedies
         # A replacement is written to the memory of its author's persona.
         if scope.by.may(FACT_ACTIONS[key].permission) and (key != "supersede" or fact.persona == scope.by.persona)
     ]
-    fact.same = f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}"
-    fact.impact_url = f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}"
 
 
 class LedgerForm(forms.Form):

@@ -7,9 +7,11 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
+from django.forms import modelform_factory
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from rapidfuzz.distance import JaroWinkler
 
 from identity.models import Persona
@@ -45,12 +47,16 @@ from nousweb.console.memory.page_context import (
 )
 from nousweb.console.memory.timeline import timeline_of
 from nousweb.console.memory.views.facts import OPEN_CONTRADICTION, open_contradictions, prompts_with
+from nousweb.console.templatetags.parts import goto
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound, existing
 
 MAX_OF_A_SUBJECT = 200
 CHANGES_SHOWN = 50
 NAMES_SHOWN = 4
+SubjectForm = modelform_factory(
+    Subject, fields=("name", "kind", "is_user"), labels={"is_user": "This is the user of the agent"}
+)
 ALIKE = 0.92
 """Least similarity (Jaro-Winkler) of two names of things for the question whether they are the same."""
 LEAST_ALIKE = 6
@@ -90,14 +96,18 @@ def _listed(scope: PersonaScope) -> QuerySet[Subject]:
 
 def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
     """Give each subject what is `told` of it: its newest fact, or what its facts claim of which one is wrong, with the
-    number of such `contradictions`. At most one query."""
+    way to say which. At most one query."""
     keys = [subject.pk for subject in subjects if subject.is_contradicted]
     about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=keys)
-    columns = "old__subject_alias__subject", "new__subject_alias__subject", "old__content", "new__content"
+    columns = "pk", "old__subject_alias__subject", "new__subject_alias__subject", "old__content", "new__content"
     pairs = list(open_contradictions(scope, about.values("pk")).values_list(*columns)) if keys else []
     for subject in subjects:
-        claims = [either_words(old, new) for *sides, old, new in pairs if subject.pk in sides]
-        subject.contradictions, subject.told = len(claims), claims[0] if claims else subject.newest_fact
+        claims = (
+            format_html("{} {}", either_words(old, new), goto("Resolve", "memory_review_detail", pk))
+            for pk, *sides, old, new in pairs
+            if subject.pk in sides
+        )
+        subject.told = next(claims, subject.newest_fact)
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
@@ -134,7 +144,7 @@ agent_subjects = memory_list(
         select=_listed,
         more=lambda request, scope, rows: {
             "may_change": scope.by.may(CHANGE),
-            "kinds": Subject.Kind.choices,
+            "new": SubjectForm(auto_id="new-%s"),
             "suggested": _suggested_merge(scope, rows),
         },
         export=ListExport(
@@ -175,11 +185,9 @@ agent_subjects = memory_list(
 @memory_page(CHANGE, methods=POST)
 def agent_subject_add(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """Enter a subject before any fact names it."""
-    fields = request.POST
+    name, kind = request.POST.get("name", ""), request.POST.get("kind", "other")
     try:
-        subject = subject_create(
-            agent=scope.agent, name=fields.get("name", ""), kind=fields.get("kind", "other"), by=scope.by
-        )
+        subject = subject_create(agent=scope.agent, name=name, kind=kind, by=scope.by)
     except DomainError as error:
         messages.error(request, error.detail)
         return redirect(reverse("agent_subjects", args=[scope.agent.slug]) + scope.suffix)
@@ -221,8 +229,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     pairs: list[Any] = []
     if not scope.past and scope.by.may("memory.view_memoryreview"):
         pairs = list(open_contradictions(scope, found).values_list("old", "new", "pk", "old__content", "new__content"))
-    name = things[0].name
-    may_change = scope.by.may(CHANGE)
+    name, may_change = things[0].name, scope.by.may(CHANGE)
     context = base_context(
         request,
         scope,
@@ -367,12 +374,11 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
     aliases = list(subject.aliases.all())
     own = {alias.pk for alias in aliases}
     users = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
-    known = SubjectChange.objects.filter(agent=subject.agent_id, subject=subject, at__lte=clock.now())
-    changes = known.select_related("other")
+    changes = SubjectChange.objects.filter(agent=subject.agent_id, subject=subject, at__lte=clock.now())
     return {
         "subject": subject,
         "aliases": aliases,
-        "kinds": Subject.Kind.choices,
+        "form": SubjectForm(instance=subject, auto_id=f"%s-{subject.pk}"),
         "has_kind": subject.kind != Subject.Kind.OTHER,
         "may_change": may_change,
         # The one that would no longer be the user if this were.
@@ -381,7 +387,7 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
         "alike": similar_subjects(subject, subject.name) if may_change else [],
         "changes": [
             (change, change.undone_at is None and change.action in SubjectChange.UNDOABLE)
-            for change in changes[:CHANGES_SHOWN]
+            for change in changes.select_related("other")[:CHANGES_SHOWN]
         ],
     }
 
