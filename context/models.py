@@ -7,6 +7,7 @@ from typing import Any
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.db.models.fields.json import KeyTransform
 from django.urls import reverse
 
 from identity.models import Agent, AgentForeignKey, AgentKind, AgentRow, AuthorFields, Persona
@@ -100,6 +101,7 @@ class ContextRun(AgentRow):
             ),
             models.Index(fields=["agent", "fingerprint_id", "-created_at"]),
             models.Index(fields=["agent", "session_id", "-created_at"], name="context_run_session"),
+            models.Index("agent", KeyTransform("user", "request"), name="context_run_user"),
         ]
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ import json
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from context.services.agent_settings import settings_update
 from identity.models import ApiToken, AuditEvent
@@ -176,6 +177,19 @@ def test_a_user_of_whom_there_are_only_contexts_is_erased(api, ada, caller, char
     assert [one["rows"]["contextrun"] for one in erased] == [1]
     again = api.as_person(charlie).post("/users/erase", {"user": "noah", "reason": "Asked for."}).json()
     assert again == {"items": []}
+
+
+def test_the_page_of_a_user_does_not_read_all_prompts(ada, bruno, charlie):
+    with CaptureQueriesContext(connection) as asked:
+        assert browser(charlie).get("/agents/ada/users/mia/").status_code == 404
+    [statement] = [query["sql"] for query in asked if 'FROM "context_contextrun"' in query["sql"]]
+    with connection.cursor() as cursor:
+        # So few rows are read whole otherwise.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {statement}")
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    [condition] = [line for line in plan.splitlines() if "Index Cond" in line]
+    assert "(request -> 'user'::text) = " in condition, plan
 
 
 def test_everything_of_a_user_is_exported_across_agents(api, ada, bruno, caller, charlie):
