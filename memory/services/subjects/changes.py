@@ -343,7 +343,7 @@ def subject_alias_add(*, subject: Subject, spelling: str, by: Principal, reason:
             subject,
             SubjectChange.Action.ALIAS,
             by,
-            summary=f"“{spelling}” is now also a spelling of “{subject.name}”.",
+            summary=f"“{spelling}” was added as a name of “{subject.name}”.",
             reason=reason,
             details={"alias": str(alias.pk)},
         )

@@ -554,22 +554,24 @@ _LETTERS = (0.65, 2.1)
 
 def _line(chart: Chart) -> SafeString:
     """The line through all points, and on it those where something began, with its name, and where it ends. A name that
-    would run into a later one is left out, or only on a phone; one on a line of the axis stands above its point."""
+    would run into the next one, at its height, is left out, or only on a phone; one on a line of the axis stands above
+    its point."""
     apart = chart.height / (len(chart.axis) - 1)
     known = [column for column in chart.columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    free = [100.0, 100.0]
+    free, near = [100.0, 100.0], float("nan")
     for column in reversed(known):
         if column.point.mark:
             drawn += _point(column, "chart-mark")
             side = 2 if column.middle > 80 else 0 if column.middle < 15 else 1
             spans = [letter * len(column.point.mark) / 2 for letter in _LETTERS]
-            fits = [column.middle + span * (2 - side) <= end for span, end in zip(spans, free, strict=True)]
+            y = column.bar.y
+            y += CHART_TOP + (20 if (y + 8) // apart == (y + 24) // apart else -10)
+            is_apart = abs(y - near) > 20
+            fits = [is_apart or column.middle + span * (2 - side) <= end for span, end in zip(spans, free, strict=True)]
             if fits[0]:
-                look = "chart-name" if fits[1] else "chart-name is-minor"
-                y = column.bar.y
-                y += CHART_TOP + (20 if (y + 8) // apart == (y + 24) // apart else -10)
+                look, near = "chart-name" if fits[1] else "chart-name is-minor", y
                 at = plain(column.middle), plain(y), ("start", "middle", "end")[side]
                 drawn += format_html(_TICK, look, *at, column.point.mark)
                 taken = zip(spans, fits, free, strict=True)

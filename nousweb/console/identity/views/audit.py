@@ -121,7 +121,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     context |= {
         "rows": _joined(page.rows, by_request="request" not in request.GET),
         "chosen": _chosen(request.GET, page.rows),
-        "sealed": f"Sealed up to {when(until)}" if (until := sealed_until()) else "",
+        "sealed": f"Sealed against tampering up to {when(until)}" if (until := sealed_until()) else "",
         "narrows": True,
         "layouts": _areas(request.GET, request.GET.get("about") or ("all" if is_sought else "")),
     }
