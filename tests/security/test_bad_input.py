@@ -244,7 +244,8 @@ def test_console_refuses_text_that_nobody_can_see(ada, charlie, blank):
     }  # fmt: skip
     answer = client.post("/agents/ada/facts/add/", form)
     assert answer.status_code in (200, 422)
-    assert b"content must not be empty" in answer.content or b"This field is required" in answer.content, answer.content
+    page = answer.content.decode()
+    assert "“Content” must not be empty" in page or "This field is required" in page
     assert not Fact.objects.exists()
 
 
