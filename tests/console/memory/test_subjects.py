@@ -60,7 +60,7 @@ def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_
     person = browser(bob)
     page = person.get(PAGE)
     assert [row.name for row in page.context["rows"] if row.is_contradicted] == ["Tim"]
-    assert f'<a href="{review.get_absolute_url()}">Resolve</a>' in text_of(page)
+    assert f'href="{review.get_absolute_url()}">Resolve</a>' in text_of(page)
     assert page.context["rows"][0].name == "Tim", "before the others"
     assert re.findall('scope="rowgroup"[^>]*>([^<]*)<', text_of(page)) == ["Needs attention", "All others"]
     assert 'scope="rowgroup"' not in text_of(person.get(PAGE, {"sort": "facts"}))

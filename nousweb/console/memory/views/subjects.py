@@ -47,7 +47,7 @@ from nousweb.console.memory.page_context import (
 )
 from nousweb.console.memory.timeline import timeline_of
 from nousweb.console.memory.views.facts import OPEN_CONTRADICTION, open_contradictions, prompts_with
-from nousweb.console.templatetags.parts import goto
+from nousweb.console.templatetags.parts import link
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound, existing
 
@@ -103,7 +103,7 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
     pairs = list(open_contradictions(scope, about.values("pk")).values_list(*columns)) if keys else []
     for subject in subjects:
         claims = (
-            format_html("{} {}", either_words(old, new), goto("Resolve", "memory_review_detail", pk))
+            format_html("{} {}", either_words(old, new), link("Resolve", "memory_review_detail", pk, look="sm"))
             for pk, *sides, old, new in pairs
             if subject.pk in sides
         )
