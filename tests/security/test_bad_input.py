@@ -245,7 +245,7 @@ def test_console_refuses_text_that_nobody_can_see(ada, charlie, blank):
     answer = client.post("/agents/ada/facts/add/", form)
     assert answer.status_code in (200, 422)
     page = answer.content.decode()
-    assert "“Content” must not be empty" in page or "This field is required" in page
+    assert "“Fact” must not be empty" in page or "This field is required" in page
     assert not Fact.objects.exists()
 
 
