@@ -18,7 +18,8 @@ WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
 MAX_SENTENCES, MAX_MEMORIES, MAX_CHARACTERS, MAX_TOLD = 100, 4, 240, 2_000
 """Sentences of an answer that are looked at, memories that one is compared with, and the length of what is compared,
 and of a memory that is read for what is done."""
-Told = tuple[str, bool, set[str]]
+Told = tuple[str, bool, set[str], str]
+_OTHER_TENSES = ("done", "Says it as done."), ("coming", "Says it as still to come.")
 _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 _OPENING = re.compile(r"\s*(?:yes|no):\s+", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[;,]\s|\s(?:and|but|so|because|then|before|while)\s")
@@ -37,12 +38,15 @@ _UNSURE = re.compile(
 
 class Note(NamedTuple):
     """The memory (key) of which a sentence has words. `kind`: "same" if it says no more, no less and nothing else than
-    a sentence of the memory, "changed" if it has another value or denies it, "coming" or "done" if for the memory that
-    is still to come, or done, which the sentence tells the other way, else ""; `told`: that in words."""
+    a sentence of the memory, "changed" if it has another value or name or denies it, "coming" or "done" if for the
+    memory that is still to come, or done, which the sentence tells the other way, else ""; `told`: that in words.
+    `here` and `there`: the words of the answer and of the memory that say so."""
 
     key: int
     kind: str = ""
     told: str = "Shares words with it, but may say something else."
+    here: str = ""
+    there: str = ""
 
 
 def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, str]) -> dict[int, list[Note]]:
@@ -88,22 +92,28 @@ def _compared(memory: str, sentence: str) -> tuple[str, ...]:
     found = compare_facts(FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1)))
     if found.kind is Kind.CHANGED:
         values = f" Here: {found.new_value}. There: {found.old_value}." if found.new_value else ""
-        return "changed", f"{found.words(found.reasons[0])}{values}"
+        return "changed", f"{found.words(found.reasons[0])}{values}", sentence, memory
+    swapped = {(reason.old, reason.new) for reason in found.reasons}
+    if {reason.code for reason in found.reasons} == {"name", "value"} and len(swapped) == 1:
+        old, new = swapped.pop()
+        told = f"Says it with another name. Here: {new}. There: {old}."
+        return "changed", told, sentence, memory
     return ("same", "Says the same.") if found.kind is Kind.SAME else ()
 
 
 def _other_tense(here: list[Told], there: list[Told]) -> tuple[str, ...]:
     """What a memory says (`there`) of something that a sentence tells as done and that is still to come, or the other
     way round; nothing if it says both, or speaks of something else."""
-    for verb, is_done, words in here:
-        if {done for own, done, more in there if own == verb and words <= more} == {not is_done}:
-            return ("coming", "Says it as still to come.") if is_done else ("done", "Says it as done.")
+    for verb, is_done, words, clause in here:
+        said = {done: other for own, done, more, other in there if own == verb and words <= more}
+        if said.keys() == {not is_done}:
+            return *_OTHER_TENSES[is_done], clause, said[not is_done]
     return ()
 
 
 def _tenses(text: str) -> list[Told]:
     """The verbs by which sentences tell for certain what is done, or still to come (False), with the other words of
-    their clauses."""
+    their clauses and these."""
     told: list[Told] = []
     certain = (one[0] for one in _SENTENCE.finditer(text) if len(text) <= MAX_TOLD and not _UNSURE.search(one[0]))
     for clause in (clause for sentence in certain for clause in _CLAUSE_END.split(sentence)):
@@ -113,7 +123,7 @@ def _tenses(text: str) -> list[Told]:
             base = _words(base_form(form))
             words = said - base - _words(verb) - _OF_PLANS
             if is_past == form.endswith("ed") and len(words) > 1:
-                told.append((min(base, default=verb), not coming, words))
+                told.append((min(base, default=verb), not coming, words, clause.strip()))
     return told
 
 

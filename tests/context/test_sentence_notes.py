@@ -41,3 +41,19 @@ def test_note_tells_what_is_done_from_what_is_still_to_come(memory: str, answer:
     notes = sentence_notes(answer, {}, {1: memory})
     kinds = {note.kind for found in notes.values() for note in found}
     assert kind in kinds if kind else not kinds & {"coming", "done"}
+
+
+@pytest.mark.parametrize(
+    ("memory", "answer", "kind"),
+    [
+        (
+            "Charlie restarted the worker of the export at noon.",
+            "Kim restarted the worker of the export at noon.",
+            "changed",
+        ),
+        ("Charlie restarted the worker of the export.", "Kim watched the worker of the export.", ""),
+        ("The worker of the export was restarted at noon.", "Kim restarted the worker of the export at noon.", ""),
+    ],
+)
+def test_note_tells_a_name_that_is_swapped_in_an_equal_sentence(memory: str, answer: str, kind: str) -> None:
+    assert [note.kind for found in sentence_notes(answer, {}, {1: memory}).values() for note in found] == [kind]

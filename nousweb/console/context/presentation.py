@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.assembly.budget_selection import USUAL_REASONS
@@ -38,6 +39,7 @@ from nousweb.console.context.labels import (
     frame_words,
     intent_words,
     memory_item_url,
+    period_words,
     plan_words,
     policy_words,
     stage_words,
@@ -113,6 +115,7 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)
+_HEADED = re.compile(r"^#.*\n", re.MULTILINE)
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {
@@ -161,6 +164,10 @@ COLOURS: Mapping[str, str] = {
 """The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
+LEAST_SHARE = 0.025
+"""Of the bar of sections, for a small one."""
+A_TITLE, A_LINE = 80, 160
+_EVENT = re.compile(r"event (\d+)")
 LEFT_OUT_SHOWN = 5
 """Memories of each reason, the nearest to the prompt, that stand beside those in it."""
 _SUMMARY_LABEL = re.compile(r"^Input: (?:[^\W\d][\w .-]{0,40}: )?")
@@ -208,14 +215,23 @@ class PromptView:
         for row in self.rows:
             memories = [piece["tokens"] for piece in row["pieces"] if piece["type"] in MEMORY_TYPES]
             rows.append({**row, "tokens": sum(memories) if memories else row["tokens"], "is_memory": bool(memories)})
-        rest = {"key": "", "label": "Headings and line breaks", "css_class": "seg-rest", "left_out": {}, "pieces": ()}
+        rest = {
+            "key": "",
+            "label": "Headings and line breaks",
+            "at": "#parts",
+            "css_class": "seg-rest",
+            "left_out": {},
+            "pieces": (),
+        }
         return [*rows, {**rest, "tokens": max(self.record.tokens - sum(row["tokens"] for row in rows), 0)}]
 
     @cached_property
     def sections(self) -> list[Any]:
-        """The bar with a place for each section, as long as the budget."""
-        values = [(row["label"], row["tokens"], row["css_class"]) for row in self.told]
-        return stacked_bar(values, width=100, height=12, capacity=self.record.budget_tokens)
+        """The bar with a place for each section, wide enough to be pointed at, with its tokens and address."""
+        least = LEAST_SHARE * self.record.tokens
+        values = [(row["label"], row["tokens"] and max(row["tokens"], least), row["css_class"]) for row in self.told]
+        bar = stacked_bar(values, width=100, height=16)
+        return [(one, row["tokens"], row["at"]) for one, row in zip(bar, self.told, strict=True)]
 
     @property
     def budget_words(self) -> str:
@@ -276,10 +292,14 @@ class PromptView:
                         strict=True,
                     )
                 ],
-                "named": f"Of its budget of {section.get('budget') or 0:,}",
+                "at": f"#part-{section.get('key', '')}",
                 "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
                 "hint": SECTION_HINTS.get(section.get("key", ""), ""),
                 "lead": SECTION_BREAK if place else "",
+                # Of the one that is folded at first.
+                "begins": _HEADED.sub("", section["items"][0].get("text", ""))[:A_LINE]
+                if section.get("key") == "identity" and section["items"]
+                else "",
             }
             for place, section in enumerate(self.record.sections)
         ]
@@ -295,7 +315,12 @@ class PromptView:
             {
                 **piece,
                 **line_parts(piece["text"]),
-                "origin": "" if piece["origin"] == MEMORY else piece["origin"],
+                "origin": f"From {piece['origin']}." if piece["origin"] not in ("", MEMORY) else "",
+                "origin_links": {
+                    f"event {key}": (Truncator(said.get("text", key)).chars(A_TITLE), self.memory_url("event", key))
+                    for key in _EVENT.findall(piece["origin"])
+                    for said in [searched.get(("event", key), {})]
+                },
                 **{name: row[name] for name in ("label", "hint", "css_class")},
                 **_cause(searched.get((piece["type"], piece["id"])), self.time),
             }
@@ -310,6 +335,13 @@ class PromptView:
     def time(self) -> Mapping[str, str]:
         """The time that the question asks about, if any."""
         return (self.record.decisions.get("intent") or {}).get("time") or {}
+
+    @property
+    def time_words(self) -> str:
+        """How the time was read that the question asks about; "" if it asks about none."""
+        if not self.time:
+            return ""
+        return f"“{self.time['text']}” is {period_words(self.time)}: what happened then comes first."
 
     @cached_property
     def other_parts(self) -> list[dict[str, Any]]:
@@ -353,6 +385,18 @@ class PromptView:
     def left_out(self) -> int:
         """The number of considered memories that are not in the prompt."""
         return sum(candidate["verdict"] != "included" for candidate in self.record.candidates)
+
+    @cached_property
+    def thresholds(self) -> str:
+        """The relevance that each type needs of which a memory has less."""
+        below = [one for one in self.record.candidates if one["verdict"] == "below_threshold"]
+        least = {one["type"]: one["threshold"] for one in sorted(below, key=itemgetter("threshold", "type"))}
+        groups = {need: [f"{name}s" for name in names] for need, names in groupby(least, key=least.__getitem__)}
+        told = (
+            f"{' and '.join(names) if len(names) < 3 or len(groups) == 1 else 'others'} need {need:.2f}"
+            for need, names in groups.items()
+        )
+        return f": {', '.join(told)}"
 
     @property
     def nearest(self) -> list[dict[str, Any]]:
@@ -416,8 +460,11 @@ class PromptView:
             "scopes": ", ".join(f"{counts[name]} {name}" for name in SCOPES if counts.get(name)),
             "shortened": "nothing" if shown >= 1 else f"to {shown:.0%} of the memories found",
             "frame": frame_words(decisions.get("frame") or {}),
-            "intent": list(intent_words(decisions.get("intent") or {})),
-            "plan": list(plan_words(decisions.get("plan") or {})),
+            "complexity": "{}, {} file{}".format(
+                fingerprint.get("complexity") or "–", files := fingerprint.get("file_count") or 0, "s" * (files != 1)
+            ),
+            "intent": " ".join(intent_words(decisions.get("intent") or {})),
+            "plan": " ".join(plan_words(decisions.get("plan") or {})),
             "policy": [(label, value) for label, value in policy_words(decisions) if value != "none"],
             "stages": list(stage_words(self.record.timings)),
         }
@@ -462,6 +509,7 @@ class PromptView:
                 **one,
                 "word": VERDICTS.get(one["verdict"], (one["verdict"], ""))[0],
                 "why": VERDICTS.get(one["verdict"], ("", ""))[1],
+                "needs": self.thresholds if one["verdict"] == "below_threshold" else "",
                 "count": counts[one["verdict"]],
                 "help": helps.get(one["verdict"], ("", "")),
                 "title": _SUMMARY_LABEL.sub("Session: ", one["text"], count=1).strip().partition("\n")[0],
@@ -477,6 +525,13 @@ class PromptView:
                     (label, form.format(one[key]), told)
                     for key, label, form, told in NUMBERS
                     if one.get(key) is not None
+                ],
+                "about_it": [
+                    one["type"],
+                    f"{one.get('scope', '')} {one.get('task') or ''}"
+                    + (f" of project {one['project']}" if one.get("project") else ""),
+                    *([f"from: {one['trust']}"] if one.get("trust", "agent") != "agent" else []),
+                    *(f"{name} × {factor:.2f}" for name, factor in one.get("factors", ())),
                 ],
                 "successor_url": self.memory_url("fact", new) if (new := one.get("superseded_by")) else "",
             }
@@ -538,10 +593,10 @@ def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
     known = [(name, candidate.get(key)) for name, key in (("meaning", "cosine"), ("words", "lexical"))]
     parts = " · ".join(f"{name} {share:.2f}" for name, share in known if share is not None)
-    if by_time := _by_time(candidate, time):
-        parts, why = f"“{time.get('text')}”", "The question asks about this day: what happened then comes first."
+    if _by_time(candidate, time):
+        why = "The question asks about this day: what happened then comes first."
     shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
-    return {**shown, "by_time": by_time, "when": str(candidate.get("happened_at") or "")[:10]}
+    return {**shown, "when": str(candidate.get("happened_at") or "")[:10]}
 
 
 def _came(section: Mapping[str, Any], candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:

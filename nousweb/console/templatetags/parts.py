@@ -63,7 +63,7 @@ def footnotes(sources: Mapping[int, dict[str, Any]], notes: Iterable[Any], page:
         _NOTE,
         (
             (kind or "shared", page, number, number, told, number, told, shown(sources[number].get("text", "")))
-            for number, kind, told in notes
+            for number, kind, told, *_ in notes
             if number in sources
         ),
     )
@@ -482,16 +482,21 @@ def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeS
     return lines + format_html_join("", _SPARK_DOT, dots)
 
 
-_SECTION = """<rect class="{0}" data-section="{0}" x="{1}%" width="{2}%" height="12"><title>{3}: {4}</title></rect>"""
-_SECTIONS = """<svg class="sections-bar" width="100%" height="12" role="img" aria-label="Tokens by section">{}</svg>"""
+_SECTION = (
+    """<a{}><rect class="{}" data-section="{}" x="{}%" width="{}%" height="16"><title>{}: {}</title></rect></a>"""
+)
+_SECTIONS = """<svg class="sections-bar" width="100%" height="16" aria-hidden="true">{}</svg>"""
 
 
 @register.simple_tag
-def sections_bar(segments: Sequence[Segment]) -> SafeString:
-    """The sections of a prompt side by side."""
+def sections_bar(segments: Sequence[tuple[Segment, int, str]], page: str | None = None) -> SafeString:
+    """The sections of a prompt side by side, with links to them on `page`, as the list that names them has."""
     parts = (
-        (one.css_class, plain(one.x), plain(one.width), one.label, tokens(int(one.value)))
-        for one in segments
+        (
+            _html({"href": f"{page}{at}", "tabindex": "-1"} if page is not None else {}),
+            *(one.css_class, one.css_class, plain(one.x), plain(one.width), one.label, tokens(count)),
+        )
+        for one, count, at in segments
         if one.width
     )
     return format_html(_SECTIONS, format_html_join("", _SECTION, parts))

@@ -74,9 +74,10 @@ def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, ac
     assert 'data-relevance="“yesterday”"' in text(page)
     page = browser(alice).get(URL, {"input": "What happened yesterday?", "tab": "memories"})
     shown = page.context["shown"]
-    assert [one["parts"] for one in shown.memories if one["by_time"]] == ["“yesterday”"]
-    once = r'by-time" title="[^"]*">\s*<span class="relevance-parts">“yesterday”'
-    assert re.search(once, text(page)), "its day stands beside its text, and nowhere else"
+    [ferry] = [one for one in shown.memories if one["text"] == "The ferry ran late."]
+    assert re.fullmatch(r"meaning [01]\.\d\d · words [01]\.\d\d", ferry["parts"]), "its own"
+    assert text(page).count("what happened then comes first") == 2, "above all, and the reason of the one"
+    assert re.search(r"“yesterday” is \d+ \w+: what happened", text(page))
     page = browser(alice).get(URL, {"input": "What happened yesterday?", "verdict": "all"})
     assert re.search(r'data-label="Asked about"[^>]*>\s*“yesterday”', text(page)), (
         "so in the list of what was considered"
@@ -105,7 +106,11 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     assert sum(one["tokens"] for one in (*shown.memories, *shown.other_parts)) == shown.record.tokens
     assert sum(one["tokens"] for one in shown.told) == shown.record.tokens, "the bar does too"
     assert {one["label"]: one["tokens"] for one in shown.told}["User Profile"] == shown.memories[1]["tokens"]
-    assert round(sum(one.width for one in shown.sections)) == shown.share, "of the budget"
+    assert round(sum(one.width for one, _, _ in shown.sections)) == 100, "the smallest can be told apart"
+    assert min(one.width for one, tokens, _ in shown.sections if tokens) > 2
+    assert f'value="{shown.share}" max="100"' in text(page), "of the budget"
+    links = re.findall(r'href="(#part-\w+)"', text(page))
+    assert all(f'id="{link[1:]}"' in text(page) for link in links), "each leads to its section"
     page = browser(alice).get(URL, {"input": EXPORT, "tab": "memories"})
     found, always = shown.memories
     assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
@@ -126,6 +131,19 @@ def test_inspector_begins_with_the_prompt_of_the_latest_question(ada, ledger, ac
     assert "What is the weather like?" in text(page), "others are offered"
     assert ContextRun.objects.count() == 2
     assert "Enter an input" in text(browser(alice).get(URL, {"session": "preview"})), "cleared"
+
+
+def test_inspector_says_how_a_prompt_that_was_sent_differs_from_one_now(ada, ledger, actor, system, alice):
+    run = make_run(ada, actor)
+    for query in ({}, {"run": run.pk}):
+        assert "Asked " not in text(browser(alice).get(URL, query)), "where it does not"
+    make_fact(ada, "The ledger export failed twice at noon.", system)
+    for query in ({}, {"run": run.pk}):
+        page = text(browser(alice).get(URL, query))
+        assert re.search(
+            rf"Asked \d+ \w+: ≈ {run.tokens} tokens with 1 memory\. Now ≈ \d+ tokens with 2 memories\.", page
+        )
+        assert f"?a={run.pk}&amp;b=now" in page
 
 
 def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, system, alice):

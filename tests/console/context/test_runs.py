@@ -9,14 +9,16 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from context.models import ContextPin, ContextRun, MemoryUsage
-from context.services.context import context_respond
+from context.services.context import context_outcome, context_respond
 from context.what_if.still_said import what_is_still_said
 from identity.models import ApiToken
 from identity.principal import Principal
+from memory.comparison.compare_facts import Comparison, Kind
 from memory.models import Fact
 from memory.services.facts import fact_supersede
+from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from nousweb.lib import clock
-from tests.factories import EXPORT, make_fact, make_facts, make_run
+from tests.factories import EXPORT, make_fact, make_facts, make_run, without_budget
 from tests.http import browser, markup
 
 LOG = "/agents/ada/context/runs/"
@@ -133,7 +135,7 @@ def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django
     assert "Changed behind" not in text(client.get(url))
     assert f"/agents/ada/context/compare/?a={run.pk}&amp;b=now" in text(page)
     assert f"/agents/ada/context/?run={run.pk}" in text(page)
-    assert 'Left out <a href="?&amp;tab=left#parts">All' in markup(page)
+    assert text(page).count("Left out") == 1, "the tab"
 
 
 def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
@@ -411,6 +413,23 @@ def test_answer_of_several_lines_keeps_its_paragraphs_and_lists(ada, actor, alic
     assert words[-2:] == ["2) Run `resync`.", "• Tell Tim."]
 
 
+def test_code_and_tables_of_an_answer_are_shown_as_such(ada, actor, alice, ledger):
+    run = make_run(ada, actor)
+    answer = "Run:\n```sh\n  resync <b>\n```\n| Step | Who |\n|---|:-:|\n| stop | <i>Tim</i> |\nDone."
+    context_respond(run=run, response=answer, by=actor)
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    answer = shown.partition('class="answer-text"')[2].partition("answer-legend")[0]
+    assert re.findall(r'<p class="is-(\w+)">', answer) == ["text", "code", "text"]
+    plain = re.sub(r"\n\s*|</?span[^>]*>", "", answer)
+    assert "  resync &lt;b&gt;</p>" in plain
+    assert re.findall(r"<(th|td).*?> (.*?) </t", plain) == [
+        ("th", "Step"),
+        ("th", "Who"),
+        ("td", "stop"),
+        ("td", "&lt;i&gt;Tim&lt;/i&gt;"),
+    ]
+
+
 def test_sentence_of_no_memory_says_so_once(ada, actor, alice, ledger, system):
     make_fact(ada, "Tim drinks green tea in the morning.", system, category="preference")
     run = make_run(ada, actor)
@@ -444,11 +463,12 @@ def test_each_sentence_names_the_memories_of_its_words_and_claims_no_more(ada, a
     assert 'class="note is-same" href="#use-1" aria-label="Memory 1. Says the same."' in shown
     assert 'aria-label="Memory 3. Says it as still to come."' in shown
     legend = shown.partition('answer-legend"')[2].partition("</p>")[0]
-    assert re.findall(r"</span> (memory \d says [^<]*)<", legend) == [
-        "memory 1 says the same",
-        "memory 1 says otherwise",
-        "memory 3 says it as still to come",
-    ]
+    assert re.findall(r"</span> (memory \d says [^<]*)<", legend) == ["memory 1 says the same"]
+    assert re.findall(r'">(memory \d)</a> ([^.]*)\.', shown) == [
+        ("memory 1", "says something else"),
+        ("memory 2", "says something else"),
+        ("memory 3", "only plans this"),
+    ], "the worst first"
     assert "Here: 90 days. There: 30 days." in shown
     assert shown.count(">no memory<") == 1, "nor of two words"
     row = re.search(r'id="use-1".*?</tr>', shown, re.DOTALL)[0]
@@ -456,6 +476,36 @@ def test_each_sentence_names_the_memories_of_its_words_and_claims_no_more(ada, a
     assert ["Mark as wrong" in part and "Confirm" in part for part in (near, menu)] == [True, False], "one tap away"
     elsewhere = text(browser(bob).get(run.get_absolute_url(), {"tab": "prompt"}))
     assert 'href="?tab=memories#use-1"' in elsewhere, "where the rows are not shown"
+
+
+def test_answer_that_no_memory_supports_puts_its_success_in_doubt(ada, actor, alice, bob, system):
+    make_fact(ada, "Kim will extend the ledger volume by 100 GB tomorrow.", system, category="preference")
+    run = make_run(ada, actor)
+    context_respond(run=run, response="The ledger volume was extended by 100 GB.", by=actor)
+    context_outcome(run=run, outcome="success", note="", by=actor)
+    page = browser(bob).get(run.get_absolute_url())
+    shown = text(page)
+    assert "only plans this." in shown
+    assert [piece.text for piece in page.context["answer"] if piece.look == "answer-doubtful"] == ["was", "extended"]
+    assert "Success?" in shown
+    assert "Every name and number" not in shown
+    assert f"?run={run.pk}#new" in shown
+    assert "Set to failure" not in text(browser(alice).get(run.get_absolute_url())), "who may not"
+    browser(bob).post(reverse("agent_context_outcome", args=["ada", run.pk]), {"outcome": "success", "note": "Done."})
+    assert "Success?" not in text(browser(bob).get(run.get_absolute_url())), "a person's word is not in doubt"
+
+
+def test_failed_run_says_which_memory_of_its_prompt_is_contradicted_by_now(ada, actor, bob, system):
+    old, new = make_facts(ada, ["The ledger export waits 60 seconds.", "Tim drinks green tea."], system)
+    run = make_run(ada, actor)
+    context_respond(run=run, response="Sorry, I do not know.", by=actor)
+    context_outcome(run=run, outcome="failure", note="", by=actor)
+    assert "contradicted" not in text(browser(bob).get(run.get_absolute_url()))
+    without_budget(ada)
+    [review] = pair_reviews_open([PairReviewDraft(old, new, Comparison(Kind.DIFFERS, 0.9, 0.5))], by=system)
+    shown = text(browser(bob).get(run.get_absolute_url()))
+    assert re.search(r"The prompt had “The ledger export waits 60 seconds.”, contradicted [^<]+\.", shown)
+    assert f'href="{reverse("memory_review_detail", args=[review.pk])}">Resolve' in shown
 
 
 def test_answer_that_was_recognised_as_of_no_memory_says_no_more_than_that(ada, actor, alice, ledger):

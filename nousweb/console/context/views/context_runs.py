@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -16,8 +16,8 @@ import django_filters
 from django import forms
 from django.conf import settings
 from django.core.paginator import Paginator
-from django.db.models import QuerySet, prefetch_related_objects
-from django.db.models.functions import Left, Length
+from django.db.models import OuterRef, Q, QuerySet, prefetch_related_objects
+from django.db.models.functions import JSONObject, Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -41,6 +41,7 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.selectors.filters import DateInput, ListFilter
 from identity.services.personal_settings import demo_tour_look
+from memory.models import MemoryReview
 from memory.persona import persona_memory
 from memory.selectors.filters import filter_words
 from memory.selectors.memory_expansion import Relation
@@ -75,7 +76,7 @@ from nousweb.console.context.presentation import (
     prefix_words,
     tab_of,
 )
-from nousweb.console.templatetags.console import tokens
+from nousweb.console.templatetags.console import ago, tokens
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 from nousweb.lib.token_estimate import estimate_tokens
@@ -119,12 +120,12 @@ JOINED_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
-    """A stretch of the answer. `numbers` are of the memories it refers to; `absent`: a name or number that the prompt
-    does not have; `notes`: of the sentence that ends here, none for one of no memory; None where none ends."""
+    """A stretch of the answer. `numbers` are of the memories it refers to; `look`: the class of its mark, "" without;
+    `notes`: of the sentence that ends here, none for one of no memory; None where none ends."""
 
     text: str
     numbers: tuple[int, ...] = ()
-    absent: bool = False
+    look: str = ""
     notes: Sequence[Note] | None = None
 
 
@@ -176,18 +177,20 @@ def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
-LEGEND = {
-    "same": "says the same",
-    "changed": "says otherwise",
-    "coming": "says it as still to come",
-    "done": "says it as done",
-    "": "shares words, but may say something else",
+FINDINGS = {
+    "changed": "says something else",
+    "coming": "only plans this",
+    "done": "says that this is done already",
 }
-"""What the memory of a note says beside a sentence of the answer, by the kind of the note. A legend has the first of
-each kind."""
-ABSENT = 0
-"""Stands in an answer, beside the numbers of its memories, for what the prompt does not have."""
-ABSENT_TOLD = 8
+"""What the memory of a note says beside what the answer does, by the kind of the note, the worst first."""
+FINDINGS_TOLD = 3
+LEGEND = {"same": "says the same", "": "only shares words"}
+"""The kinds of notes that are no findings: a legend has the first of each."""
+ABSENT, DOUBTFUL = 0, -1
+LOOKS = {ABSENT: "answer-absent", DOUBTFUL: "answer-doubtful"}
+"""Stand in an answer, beside the numbers of its memories, for what the prompt does not have, and for the words by which
+it says something else than a memory."""
+ABSENT_TOLD, TOO_LONG = 8, "The answer, or what the agent was given, is too long to be compared."
 MAX_COMPARED, MAX_GIVEN = 20_000, 100_000
 """Characters of an answer, and of what the agent was given, that a page compares."""
 
@@ -198,28 +201,59 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
     said = [message["content"] for message in run.request.get("conversation") or ()]
     given = "\n".join([run.system_prompt, run.input, *said, *texts]) if run.response else ""
     if len(run.response) > MAX_COMPARED or len(given) > MAX_GIVEN:
-        return {"told": "The answer, or what the agent was given, is too long to be compared.", "look": "help"}, []
+        return {"told": TOO_LONG, "absent": [], "look": "help"}, []
     compared, absent = absent_words(run.response, given, cited)
     words = list(dict.fromkeys(run.response[start:end].strip("`") for start, end in absent))
     more = f" and {len(words) - ABSENT_TOLD:,} more" if len(words) > ABSENT_TOLD else ""
     told = f"Not in the prompt: {', '.join(words[:ABSENT_TOLD])}{more}." if words else ""
-    if compared and not words:
-        # Not in green: words that are there support nothing yet.
-        told = "Every name and number that was checked comes from what the agent was given."
-    return {"told": told, "absent": words, "look": f"answer-check{' outcome-error' if words else ''}"}, absent
+    return {"told": told, "compared": compared, "absent": words, "look": "answer-check outcome-error"}, absent
+
+
+def answer_findings(answer: str, notes: Mapping[int, Sequence[Note]]) -> tuple[list[dict[str, Any]], Spans]:
+    """What memories say otherwise, by the `notes` of each sentence, the worst first: both texts with the words marked
+    that the other has not; and where those of the answer are. No sentence counts that another memory says too."""
+    found = [
+        (last, one)
+        for last, some in notes.items()
+        for one in some
+        if one.kind in FINDINGS and all(other.kind != "same" for other in some)
+    ]
+    places = [(answer.rfind(one.here, 0, last), words_beside(one.here, one.there)) for last, one in found]
+    told = [
+        {
+            "note": one,
+            "told": FINDINGS[one.kind],
+            "here": answer_pieces(one.here, doubtful=words_beside(one.here, one.there)),
+            "there": answer_pieces(one.there, doubtful=words_beside(one.there, one.here)),
+        }
+        for kind in FINDINGS
+        for _, one in found
+        if one.kind == kind
+    ]
+    return told, sorted((begins + start, begins + end) for begins, words in places for start, end in words)
+
+
+def words_beside(text: str, other: str) -> Spans:
+    """The words of `text` that `other` does not have."""
+    known = _WORD.findall(other.casefold())
+    return [one.span() for one in _WORD.finditer(text) if one[0].casefold() not in known]
+
+
+_WORD = re.compile(r"\w+(?:['’.,:-]\w+)*")
 
 
 def answer_pieces(
     answer: str,
-    marks: Iterable[Spans],
+    marks: Iterable[Spans] = (),
     absent: Sequence[tuple[int, int]] = (),
     notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
+    doubtful: Sequence[tuple[int, int]] = (),
 ) -> list[AnswerPiece]:
     """The pieces of an answer, in order and complete; the memories with these marks have numbers from 1 on. `notes`: of
     its sentences, by their ends, with these numbers."""
     begins: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, set[int]] = defaultdict(set)
-    for number, spans in enumerate([absent, *marks]):
+    for number, spans in enumerate([doubtful, absent, *marks], DOUBTFUL):
         for start, end in spans:
             begins[start].add(number)
             ends[end].add(number)
@@ -227,8 +261,9 @@ def answer_pieces(
     pieces: list[AnswerPiece] = []
     for start, end in pairwise(sorted({0, len(answer), *begins, *ends, *notes})):
         open_marks = (open_marks - ends[start]) | begins[start]
-        numbers = tuple(sorted(open_marks - {ABSENT}))
-        pieces.append(AnswerPiece(answer[start:end], numbers, ABSENT in open_marks, notes.get(end)))
+        numbers = tuple(sorted(open_marks - {ABSENT, DOUBTFUL}))
+        look = next((look for mark, look in LOOKS.items() if mark in open_marks), "answer-mark" if numbers else "")
+        pieces.append(AnswerPiece(answer[start:end], numbers, look, notes.get(end)))
     return pieces
 
 
@@ -236,23 +271,44 @@ _LINE = re.compile(r"\s*(?:(?P<item>[-*•]|\d{1,3}[.)])|(?P<head>#{1,6}))\s+")
 """How a line begins that is an item of a list or a heading."""
 
 
-def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list[AnswerPiece]]]:
-    """The pieces by line, each line with what it is (text, item, head, or gap without words) and the mark of its item,
-    which is no part of the pieces then."""
-    lines: list[list[AnswerPiece]] = [[]]
+def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list[Any]]]:
+    """The pieces by line, each line with what it is (text, item, head, code, or gap without words) and the mark of its
+    item, which is no part of the pieces then. A table is one, with its rows of cells, and marked if it has a head."""
+    is_code, rows, head = False, list[list[list[AnswerPiece]]](), ""
+    for line in [*_split(pieces, "\n"), []]:
+        words = "".join(piece.text for piece in line).strip()
+        if not is_code and len(words) > 1 and words[0] == words[-1] == "|":
+            *_, more = cells = _split(line, "|")[1:]
+            if not words.strip("|-: "):
+                head = "head"
+            else:
+                # A note of the row stands behind its last mark.
+                rows.append([*cells[:-2], [*cells[-2], *more]])
+            continue
+        if rows:
+            yield "table", head, rows
+            rows, head = [], ""
+        if words.startswith("```"):
+            is_code = not is_code
+        elif is_code:
+            yield "code", "", [replace(piece, notes=piece.notes or None) for piece in line]
+        elif line and (found := _LINE.match(line[0].text)):
+            first = replace(line[0], text=line[0].text[found.end() :])
+            yield found.lastgroup or "", (found["item"] or "").translate(_BULLETS), [first, *line[1:]]
+        elif line:
+            yield "text" if words else "gap", "", line
+
+
+def _split(pieces: Iterable[AnswerPiece], mark: str) -> list[list[AnswerPiece]]:
+    """The pieces between the marks; notes stand behind the last."""
+    parts: list[list[AnswerPiece]] = [[]]
     for piece in pieces:
-        first, *more = piece.text.split("\n")
-        lines[-1].append(replace(piece, text=first, notes=None if more else piece.notes))
-        last = len(more) - 1
-        lines += [
-            [replace(piece, text=text, notes=piece.notes if place == last else None)] for place, text in enumerate(more)
-        ]
-    for line in filter(None, lines):
-        if found := _LINE.match(line[0].text):
-            head = replace(line[0], text=line[0].text[found.end() :])
-            yield found.lastgroup or "", (found["item"] or "").translate(_BULLETS), [head, *line[1:]]
-        else:
-            yield "text" if any(piece.text.strip() for piece in line) else "gap", "", line
+        *before, last = piece.text.split(mark)
+        for text in before:
+            parts[-1].append(replace(piece, text=text, notes=None))
+            parts.append([])
+        parts[-1].append(replace(piece, text=last))
+    return parts
 
 
 _BULLETS = str.maketrans("-*", "••")
@@ -289,7 +345,13 @@ def run_memories(
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
         one = {"type": key[0], "id": key[1], **line_parts(item["text"]), "label": label}
-        told = {"origin": "", "reason": "looked up in the turn", "note": "Looked up in the turn.", "always": False}
+        told = {
+            "origin": "",
+            "origin_links": {},
+            "reason": "looked up in the turn",
+            "note": "Looked up in the turn.",
+            "always": False,
+        }
         known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
     ranked = [
         {
@@ -309,8 +371,8 @@ def run_memories(
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
     """Tell at the facts and events of a run which of them no longer hold (since: words and url), and where they are
-    marked as wrong (wrong_url) and facts replaced or confirmed (replace_url, confirm_url), if `by` may. One statement
-    for each of both types."""
+    marked as wrong (wrong_url) and facts replaced or confirmed (replace_url, confirm_url), if `by` may; and which facts
+    are contradicted by now (contested). One statement for each of both types."""
     facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
@@ -321,8 +383,21 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
             one["since"] = {"words": "later quarantined", "url": one["url"]}
         elif by.may(REVIEW):
             one["wrong_url"] = f"{reverse('agent_event_wrong', args=[slug, number])}?{urlencode(query)}"
-    for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
+    known = known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by")
+    if by.may("memory.view_memoryreview"):
+        reviews = run.agent.memory_reviews.filter(
+            Q(old_id=OuterRef("pk")) | Q(new_id=OuterRef("pk")),
+            kind=MemoryReview.Kind.CONTRADICTION,
+            status__in=MemoryReview.UNANSWERED,
+            persona=run.persona,
+        )
+        known = known.annotate(contest=reviews.order_by("id").values_list(JSONObject(pk="pk", at="created_at"))[:1])
+    for fact in known if facts else ():
         one = facts[fact.pk]
+        if (contest := getattr(fact, "contest", None)) and not one.get("contested"):
+            told = f"contradicted {ago(datetime.fromisoformat(contest['at']))}"
+            url = reverse("memory_review_detail", args=[contest["pk"]])
+            one["contested"] = {"words": told, "url": url, "open": True}
         if fact.invalidated_at:
             one["since"] = {"words": "later marked as wrong", "url": one["url"]}
         elif not fact.active:
@@ -436,13 +511,11 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     prefetch_related_objects([run], "recalls")
     record = ContextRecord.of_run(run)
     shown = PromptView(agent.slug, record, contested_links(record, agent, by))
-    sort = request.GET.get("sort", "")
-    sort = sort if sort in SORTS else "verdict"
+    sort = asked if (asked := request.GET.get("sort", "")) in SORTS else "verdict"
     words = request.GET.get("q", "").strip()[:200]
-    verdict = request.GET.get("verdict", "")
-    verdict = verdict if verdict in VERDICT_FILTERS else ALL if words else LEFT_OUT
+    usual = ALL if words else LEFT_OUT
+    verdict = asked if (asked := request.GET.get("verdict", "")) in VERDICT_FILTERS else usual
     place = session_place(run, by)
-    prefix = prompt_prefix(run, place.previous, by)
     relevance = {(one["type"], one["id"]): one["relevance"] or 0 for one in shown.memories}
     known = list(run.usages.all())
     texts = _texts(run)
@@ -463,12 +536,10 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     )
     memories = run_memories(run, shown, uses, marks)
     what_became(memories, run, by)
-    order = request.GET.get("order", "")
     candidates = shown.table(by, sort=sort, verdict=verdict, words=words)
     # A search without one finds all.
     left_out = LEFT_OUT if words else ""
-    chosen = left_out if verdict == LEFT_OUT else verdict
-    order_form = CandidatesForm({"sort": sort, "verdict": chosen, "q": words})
+    order_form = CandidatesForm({"sort": sort, "verdict": left_out if verdict == LEFT_OUT else verdict, "q": words})
     order_form.fields["verdict"].choices = shown.verdict_choices(left_out)  # type: ignore[attr-defined]
     used = [use for use in uses if use.referenced]
     check, absent = answer_check(run, texts.values(), [texts.get((use.item_type, use.item_id), "") for use in used])
@@ -478,9 +549,22 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         for end, some in said.items()
         if not some or any(one.key in numbers for one in some)
     }
+    findings, doubtful = answer_findings(run.response, notes)
     firsts = {note.kind: note.key for some in reversed(notes.values()) for note in reversed(some)}
     check["legend"] = [(kind or "shared", firsts[kind], told) for kind, told in LEGEND.items() if kind in firsts]
-    answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes)
+    check["findings"], check["more"] = findings[:FINDINGS_TOLD], len(findings[FINDINGS_TOLD:])
+    check["contested"] = [
+        one
+        for one in memories
+        if (one.get("contested") or {}).get("open")
+        and (run.outcome == ContextRun.Outcome.FAILURE or (one.get("use") and one["use"].referenced))
+    ]
+    warnings = check["absent"] or findings or check["contested"] or not all(notes.values())
+    check["is_clear"] = check.get("compared") and not warnings
+    answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes, doubtful)
+    told, is_failure = outcome_told(run, by), run.outcome == ContextRun.Outcome.FAILURE
+    # A person who judged it knows more than what words say.
+    in_doubt = findings and not is_failure and told and told.author_kind == AuditEvent.Kind.TOKEN
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -492,17 +576,18 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "shown": shown,
             "place": place,
             "step": prompt_step(place.previous, run) if place.previous else None,
-            "prefix": prefix_words(prefix, run, by) if prefix else "",
+            "prefix": prefix_words(prefix, run, by) if (prefix := prompt_prefix(run, place.previous, by)) else "",
             "answer_size": tokens(estimate_tokens(run.response)) if run.response else "",
             "table": {
                 "tab": tab_of(request.GET),
                 "tabs": shown.tabs(len(memories)),
-                "order": order,
+                "order": (order := request.GET.get("order", "")),
                 "sort": sort,
                 "order_form": order_form,
                 "verdict": verdict,
                 "words": words,
                 "query": query_without(request, "sort"),
+                "parts_at": "" if tab_of(request.GET) == "prompt" else "?tab=prompt",
                 "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
                 "run": run.pk,
             },
@@ -519,8 +604,14 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             },
             "of_subconscious": run.persona == Persona.SUBCONSCIOUS,
-            "told": outcome_told(run, by),
-            "may_report": by.may(REPORT),
+            "outcome": {
+                "told": told,
+                "may_report": by.may(REPORT),
+                "in_doubt": in_doubt,
+                "add_url": f"{reverse('agent_expectations', args=[agent.slug])}?run={run.pk}#new"
+                if by.may(ADD) and (in_doubt or is_failure)
+                else "",
+            },
             "may_assemble": by.may("context.assemble_context"),
         },
     )
@@ -545,8 +636,7 @@ PERIODS = {"": "Whole log", "1": "Last day", "7": "Last 7 days", "30": "Last 30 
 @agent_page(VIEW_RUN)
 def agent_context_fingerprints(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Runs, outcomes and tokens by fingerprint, over the period that ?days= names."""
-    days = request.GET.get("days", "")
-    days = days if days in PERIODS else ""
+    days = asked if (asked := request.GET.get("days", "")) in PERIODS else ""
     since = clock.now() - timedelta(days=int(days)) if days else None
     tabs = [
         {"label": label, "url": f"?days={value}" if value else "?", "active": value == days}
@@ -584,8 +674,7 @@ def agent_context_session(request: HttpRequest, by: Principal, agent: Agent) -> 
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:
         raise NotFound("This session has no prompts. They are deleted when their retention ends.")
-    persona = request.GET.get("persona", "")
-    persona = persona if persona in personas else personas[0]
+    persona = asked if (asked := request.GET.get("persona", "")) in personas else personas[0]
     runs = runs.filter(persona=persona).only(*SESSION_COLUMNS)
     runs = runs.annotate(beginning=Left("input", 400), answer=Left("response", 400), answer_length=Length("response"))
     page = request_page(request, runs, "created_at", latest_first=False, size=RUNS_PER_PAGE)

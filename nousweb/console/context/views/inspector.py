@@ -8,10 +8,14 @@ from django.core.paginator import Paginator
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.template.defaultfilters import pluralize
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from context.engine.context_record import ContextRecord
 from context.engine.retrieval.fixed_sections import pins_of
 from context.expectations.policy import ADD
 from context.models import ASSEMBLE, VIEW_RUN, ContextPin, ContextRun
@@ -43,8 +47,10 @@ from nousweb.console.common import (
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
+from nousweb.console.context.labels import period_words
 from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, memory_groups, tab_of
-from nousweb.lib.errors import Invalid, NotFound, existing
+from nousweb.console.templatetags.console import day, short_dates, tokens
+from nousweb.lib.errors import Invalid, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
@@ -64,13 +70,18 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     may be longer than an address; the address follows it as long as it can.
     """
     fields: QueryDict = request.POST if request.method == "POST" else request.GET
+    last = None
     if "input" not in fields and "run" in fields:
-        fields = _of_run(fields, agent, by)
+        last = run_get(agent, by, existing(uuid_of(fields["run"]), "There is no such prompt."))
+        fields = _of_run(last, fields)
     questions = [] if str(fields.get("input", "")).strip() else questions_asked(agent, by)
     if questions and not fields.keys() - {"as_of"}:
         # The page begins with the prompt of the latest question.
         fields = fields.copy()
         fields["input"] = questions[0][0]
+        last = (
+            ContextRun.objects.visible_to(by).filter(agent=agent, input=fields["input"]).order_by("created_at").last()
+        )
     # An empty form is no mistake while it is edited.
     asked = "input" in fields and (str(fields.get("input", "")).strip() != "" or request.method != "POST")
     form = InspectorForm(
@@ -96,6 +107,8 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "may_see_runs": by.may(VIEW_RUN),
     }
     if context["shown"]:
+        context["table"]["parts_at"] = "" if context["table"]["tab"] == "prompt" else f"?{query}&tab=prompt"
+        context["table"]["before"] = _asked_before(last, context["shown"]) if last else ""
         form.fields["verdict"].choices = context["shown"].verdict_choices()  # type: ignore[attr-defined]
         memories = context["shown"].memories
         context["table"]["tabs"] = sorted(context["shown"].tabs(len(memories)), key=lambda tab: tab[0] != "prompt")
@@ -138,18 +151,32 @@ def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str, int]]:
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR).order_by("-created_at", "-pk")
     runs = runs.annotate(answer=Left("response", MAX_ANSWER_CHARACTERS))
     short: dict[str, tuple[str, str, int]] = {}
-    for words, answer, tokens in runs.values_list("input", "answer", "tokens")[:RUNS_READ]:
+    for words, answer, size in runs.values_list("input", "answer", "tokens")[:RUNS_READ]:
         if 0 < len(question := " ".join(words.split())) <= MAX_QUESTION_CHARACTERS:
-            short.setdefault(question, (question, answer, tokens))
+            short.setdefault(question, (question, answer, size))
     return list(short.values())[:QUESTIONS_SHOWN]
 
 
-def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
+def _asked_before(run: ContextRun, shown: PromptView) -> SafeString | str:
+    """How the prompt that was sent for the question differs from what it would get now; "" if it does not."""
+    then = PromptView(shown.slug, ContextRecord.of_run(run))
+    numbers = [(view.record.tokens, len(view.memories)) for view in (then, shown)]
+    counts = [(tokens(size), f"{held} memor{pluralize(held, 'y,ies')}") for size, held in numbers]
+    if counts[0] == counts[1]:
+        return ""
+    was, now = (short_dates(period_words(view.time)) if view.time else "" for view in (then, shown))
+    return format_html(
+        'Asked {}: {} with {}. Now {} with {}{}. <a href="{}?a={}&amp;b=now">Compare</a>',
+        *(day(run.created_at), *counts[0], *counts[1]),
+        f": “{shown.time['text']}” now means {now}, not {was}" if was != now and was and now else "",
+        *(reverse("agent_context_compare", args=[shown.slug]), run.pk),
+    )
+
+
+def _of_run(run: ContextRun, fields: QueryDict) -> QueryDict:
     """The form's values of a logged run, with all other values of the address."""
-    if not (key := uuid_of(fields["run"])):
-        raise NotFound("There is no such prompt.")
     values = QueryDict(mutable=True)
-    values.update({name: str(value) for name, value in inspector_values(run_get(agent, by, key)).items()})
+    values.update({name: str(value) for name, value in inspector_values(run).items()})
     for name in fields:
         if name != "run":
             values[name] = str(fields[name])
