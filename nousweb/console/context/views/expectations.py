@@ -101,7 +101,7 @@ MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 MARKS = {"passed": "Passed", "failed": "Failed", "error": "Could not run", "": "No check"}
 """The legend of the last checks."""
-SUGGESTED = 5
+SUGGESTED, FAILURE = 5, ContextRun.Outcome.FAILURE
 ONE_HOLDS = [resolution for resolution, sides in KEEPS.items() if len(sides) == 1]
 """The resolutions of a contradiction after which one of the facts holds."""
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
@@ -234,8 +234,8 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
         .filter(agent=agent, as_of=None)
         .exclude(input__in=[one.input for one in found])
     )
-    runs = runs.only("input", "created_at", "outcome_note").order_by("-created_at")
-    failed = runs.filter(outcome=ContextRun.Outcome.FAILURE, created_at__gte=clock.now() - RECENT)[:SUGGESTED]
+    runs = runs.only("input", "created_at", "outcome", "outcome_note").order_by("-created_at")
+    failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - RECENT)[:SUGGESTED]
     decided = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION, resolution__in=ONE_HOLDS)
     holds: dict[str, Fact] = {
         str(side): fact
@@ -246,7 +246,8 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
     }
     told: Any = runs.filter(usages__item_type="fact", usages__item_id__in=holds, usages__referenced=True)
     told = told.annotate(side=F("usages__item_id"))[: SUGGESTED * SUGGESTED]
-    of_fact = {holds[run.side]: run for run in reversed(told)}
+    # The latest one, but rather one that failed.
+    of_fact = {holds[run.side]: run for run in sorted(told, key=lambda run: (run.outcome == FAILURE, run.created_at))}
     rows: dict[str, tuple[ContextRun, Fact | None]] = {run.input: (run, None) for run in failed}
     rows |= {run.input: (run, fact) for fact, run in of_fact.items()}
     return [
