@@ -136,6 +136,7 @@ def test_event_erasure_in_the_console_offers_what_quotes_it(
     ada: Agent, admin: Principal, charlie: User, bob: User, caller: ApiClient
 ) -> None:
     [said] = told(caller, SAID)
+    review = MemoryReview.objects.get().get_absolute_url()
     [answered] = told(caller, "I noted Quux77 as the password.", loop="other", kind="actor_output")
     fact_learn(agent=ada, content=OTHER, by=admin)
     client, address = browser(charlie), reverse("agent_event", args=["ada", said.pk])
@@ -143,6 +144,8 @@ def test_event_erasure_in_the_console_offers_what_quotes_it(
     assert form in client.get(address).content.decode()
     assert form not in browser(bob).get(address).content.decode()
     assert browser(bob).get(form).status_code == 403
+    assert form in client.get(review).content.decode()
+    assert form not in browser(bob).get(review).content.decode()
     page = client.get(form).content.decode()
     assert "I noted Quux77 as the password. (event, actor)" in page
     assert OTHER not in page

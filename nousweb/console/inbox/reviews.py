@@ -13,9 +13,10 @@ from context.selectors import runs_with_memory
 from identity.models import Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
-from memory.models import Fact, FactChange, MemoryReview, Subject, Trust
+from memory.models import Document, Event, Fact, FactChange, MemoryReview, Subject, Trust
 from memory.models.facts import Relation
 from memory.selectors import visible_reviews
+from memory.services.erasure import ERASE
 from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import (
     attribute_facts,
@@ -177,6 +178,7 @@ def _review_page(
     may_preview = by.may("context.assemble_context") and by.may("context.view_contextrun")
     preview = f"{reverse('agent_context_blast', args=[review.agent.slug])}?question={review.pk}" if may_preview else ""
     texts = [fact.content if fact else "" for fact in (review.old, review.new)]
+    suffix = "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else ""
     return render(
         request,
         "memory/review.html",
@@ -201,9 +203,9 @@ def _review_page(
             if preview
             else "",
             "comparison": _comparison(review),
-            "quarantined": _quarantined(review),
+            "quarantined": _quarantined(review, suffix, by),
             "held_title": _held_title(review),
-            "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
+            "suffix": suffix,
             "may_merge": Resolution.MERGE in RESOLUTIONS[review.kind],
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
             "draft": draft or "\n".join(fact.content for fact in facts),
@@ -271,16 +273,21 @@ def _touched(review: MemoryReview) -> list[UUID]:
     return [key for key in (*own, *review.facts, *review.subjects) if key] or [review.pk]
 
 
-def _quarantined(review: MemoryReview) -> list[tuple[str, str, str, str]]:
-    """The quarantined texts: the kind of each memory, its page, its whole text, and its trust class."""
+def _quarantined(review: MemoryReview, suffix: str, by: Principal) -> list[tuple[str, str, str, str, str]]:
+    """The quarantined texts: the kind of each memory, its page, its whole text, its trust class, and the page that
+    erases it for good, where it holds a secret and the reader may."""
+    erases = "secret" in review.details.get("codes", ()) and by.may(ERASE)
     return [
-        ("working memory", "", memory, "")
+        ("working memory", "", memory, "", "")
         if isinstance(memory, str)
         else (
             str(memory._meta.verbose_name),
             memory.get_absolute_url(),
             quarantined_text(memory),
             Trust(memory.trust).label,
+            reverse(f"agent_{memory._meta.model_name}_erase", args=[review.agent.slug, memory.pk]) + suffix
+            if erases and isinstance(memory, Event | Fact | Document)
+            else "",
         )
         for memory in quarantined_memories(review)[:HELD_SHOWN]
     ]
