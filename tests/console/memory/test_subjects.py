@@ -6,9 +6,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from context.models import MemoryUsage
+from context.services.context import context_respond
 from memory.models import Fact, Subject
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.subjects.changes import subject_change_undo, subject_merge
-from tests.factories import make_fact, make_review
+from tests.factories import make_fact, make_review, make_run
 from tests.http import browser
 
 PAGE = "/agents/ada/subjects/"
@@ -44,8 +47,18 @@ def test_subject_pages_follow_spellings(ada, two, reviewer, bob):
     assert {row.name for row in person.get(PAGE).context["rows"]} == {"Tim", "the captain"}
 
 
-def test_list_of_subjects_tells_the_newest_fact_of_each_and_its_kind(ada, two, system, bob):
+def test_list_of_subjects_tells_the_newest_fact_of_each_its_kind_and_how_often_it_is_shown(
+    ada, two, system, actor, bob
+):
     make_fact(ada, "Tim sails on Sundays.", system, subject="Tim")
+    assert "Facts shown, 7 days" not in text_of(browser(bob).get(PAGE))
+    embed_pending_rows()
+    context_respond(run=make_run(ada, actor, "When does Tim sail?"), response="On Sundays.", by=actor)
+    page = browser(bob).get(PAGE)
+    of_tim = [str(fact.pk) for fact in Fact.objects.filter(subject="Tim")]
+    shown = MemoryUsage.objects.filter(item_id__in=of_tim).count()
+    assert {row.name: row.shown for row in page.context["rows"]}["Tim"] == shown > 0
+    assert f'data-label="Facts shown, 7 days" class="num">{shown}×</td>' in text_of(page)
     Subject.objects.filter(name="Tim").update(kind=Subject.Kind.PERSON)
     page = text_of(browser(bob).get(PAGE))
     assert "Tim sails on Sundays." in page
@@ -62,7 +75,7 @@ def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_
     assert [row.name for row in page.context["rows"] if row.is_contradicted] == ["Tim"]
     assert f'href="{review.get_absolute_url()}">Resolve</a>' in text_of(page)
     assert page.context["rows"][0].name == "Tim", "before the others"
-    assert re.findall('scope="rowgroup"[^>]*>([^<]*)<', text_of(page)) == ["Needs attention", "All others"]
+    assert re.findall('scope="rowgroup"[^>]*> ?([^<]*?) ?<', text_of(page)) == ["Needs attention", "All others"]
     assert 'scope="rowgroup"' not in text_of(person.get(PAGE, {"sort": "facts"}))
     assert "The lift never or sometimes stops." in text_of(page)
     assert [row.name for row in person.get(PAGE, {"state": "contradicted"}).context["rows"]] == ["Tim"]

@@ -14,8 +14,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from rapidfuzz.distance import JaroWinkler
 
+from context.feedback.health_score import ledger
+from context.models import RECENT, VIEW_RUN
 from identity.models import Persona
-from memory.models import Fact, FactChange, MemoryReview, Subject, SubjectAlias, SubjectChange
+from memory.models import Fact, FactChange, ItemType, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
 from memory.services.reviews.resolve import subjects_tell_apart
@@ -96,7 +98,11 @@ def _listed(scope: PersonaScope) -> QuerySet[Subject]:
 
 def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
     """Give each subject what is `told` of it: its newest fact, or what its facts claim of which one is wrong, with the
-    way to say which. At most one query."""
+    way to say which; and the times that prompts of the last days showed its facts. At most three queries."""
+    uses = ledger(scope.memory, clock.now() - RECENT, "times") if scope.by.may(VIEW_RUN) else ()
+    times = {row["item_id"]: row["times"] for row in uses if row["item_type"] == ItemType.FACT}
+    facts = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=subjects, pk__in=times)
+    shown = list(facts.values_list("subject_alias__subject", "pk"))
     keys = [subject.pk for subject in subjects if subject.is_contradicted]
     about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=keys)
     columns = "pk", "old__subject_alias__subject", "new__subject_alias__subject", "old__content", "new__content"
@@ -108,6 +114,7 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
             if subject.pk in sides
         )
         subject.told = next(claims, subject.newest_fact)
+        subject.shown = sum(times[str(fact)] for thing, fact in shown if thing == subject.pk)
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
@@ -175,6 +182,7 @@ agent_subjects = memory_list(
             Column("Latest fact", "told"),
             Column("Kind", look="memory/_subject_kind.html"),
             Column("Facts", "facts", "count", sort=("facts",)),
+            Column(f"Facts shown, {RECENT.days} days", "shown", "times", is_usual=lambda subject: not subject.shown),
             Column("Changed", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
         ),
     )
