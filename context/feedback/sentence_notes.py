@@ -96,8 +96,7 @@ def _compared(memory: str, sentence: str) -> tuple[str, ...]:
     swapped = {(reason.old, reason.new) for reason in found.reasons}
     if {reason.code for reason in found.reasons} == {"name", "value"} and len(swapped) == 1:
         old, new = swapped.pop()
-        told = f"Says it with another name. Here: {new}. There: {old}."
-        return "changed", told, sentence, memory
+        return "changed", f"Says it with another name. Here: {new}. There: {old}.", sentence, memory
     return ("same", "Says the same.") if found.kind is Kind.SAME else ()
 
 

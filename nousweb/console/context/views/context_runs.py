@@ -140,8 +140,7 @@ def answer_marks(run: ContextRun, uses: Sequence[MemoryUsage]) -> dict[int, Span
         words = ([(word.start, word.end) for word in window if word.text in held] for window in windows)
         # An answer may have been cut since; and all phrases of a memory may be parts of longer ones of others.
         spans = [(start, end) for start, end in recorded if end <= len(answer)] or max(words, key=len, default=[])
-        values = _values_beside(answer, spans, memory)
-        marks[use.pk] = _joined(answer, sorted([*spans, *values]))
+        marks[use.pk] = _joined(answer, sorted([*spans, *_values_beside(answer, spans, memory)]))
     return marks
 
 
