@@ -10,7 +10,8 @@ DECLARE
 BEGIN
     FOREACH called IN ARRAY array_remove(ARRAY[
         to_regprocedure('nous_erase_facts(bigint, uuid[], bigint[], jsonb)'),
-        to_regprocedure('nous_erase_documents(bigint, uuid[], bigint[], jsonb)')], NULL) LOOP
+        to_regprocedure('nous_erase_documents(bigint, uuid[], bigint[], jsonb)'),
+        to_regprocedure('nous_erase_event(bigint, bigint, bigint[], jsonb)')], NULL) LOOP
         source := pg_get_functiondef(called);
         IF strpos(source, $text${before}$text$) = 0 THEN
             RAISE EXCEPTION '% no longer says which records it blanks', called;
@@ -23,7 +24,7 @@ _LIST = "a.object_type IN ("
 
 
 def erasure_blanks(name: str) -> migrations.RunSQL:
-    """Let the erasure of a fact, or a document, blank audit records about the model `name` that quote it.
+    """Let the erasure of a fact, a document or an event blank audit records about the model `name` that quote it.
 
     For every new model of memory and contexts; not for one whose records are decisions of people.
     """

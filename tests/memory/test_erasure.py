@@ -13,7 +13,7 @@ from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Identit
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
-from memory.migration_operations import project_erasure_deletes
+from memory.migration_operations import erasure_blanks, project_erasure_deletes
 from memory.models import (
     Episode,
     EpisodeEvent,
@@ -401,26 +401,38 @@ def test_erasure_takes_the_filters_of_exports_that_name_it(ada, actor, admin, ch
     assert filters == [None if place in named else one for place, one in enumerate(given)]
 
 
+def sources(*calls: str) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + ", ".join(f"pg_get_functiondef('{call}'::regprocedure)" for call in calls))
+        return list(cursor.fetchone())
+
+
+def test_erasures_of_memories_learn_of_a_new_model(db: None) -> None:
+    """As CONTRIBUTING.md has it for a new type of memory: the operation of a migration, forwards and backwards."""
+    kinds = {"facts": "uuid[]", "documents": "uuid[]", "event": "bigint"}
+    calls = [f"nous_erase_{name}(bigint, {key}, bigint[], jsonb)" for name, key in kinds.items()]
+    operation = erasure_blanks("note")
+    before = sources(*calls)
+    with as_the_owner(), connection.cursor() as cursor:
+        cursor.execute(operation.sql)
+        assert all("a.object_type IN ('note', " in source for source in sources(*calls))
+        cursor.execute(operation.reverse_sql)
+    assert sources(*calls) == before
+
+
 def test_erasures_of_a_project_and_a_user_learn_of_a_new_model(db: None) -> None:
     """As CONTRIBUTING.md has it for a new type of memory: the operation of a migration, forwards and backwards."""
     calls = {
         key: f"nous_erase_{name}(bigint, text, jsonb)" for name, key in (("project", "project"), ("user", "user_key"))
     }
 
-    def sources() -> dict[str, str]:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT " + ", ".join(f"pg_get_functiondef('{call}'::regprocedure)" for call in calls.values())
-            )
-            return dict(zip(calls, cursor.fetchone(), strict=True))
-
     operation = project_erasure_deletes("note")
-    before = sources()
+    before = sources(*calls.values())
     with as_the_owner(), connection.cursor() as cursor:
         cursor.execute(operation.sql)
-        after = sources()
+        after = sources(*calls.values())
         cursor.execute(operation.reverse_sql)
-    for key, source in after.items():
+    for key, source in zip(calls, after, strict=True):
         assert f"FROM memory_note d WHERE d.agent_id = agent AND d.{key} = named" in source
         assert "a.object_type IN ('decision', 'note', " in source
-    assert sources() == before
+    assert sources(*calls.values()) == before
