@@ -144,6 +144,11 @@ def test_inspector_says_how_a_prompt_that_was_sent_differs_from_one_now(ada, led
             rf"Asked \d+ \w+: ≈ {run.tokens} tokens with 1 memory\. Now ≈ \d+ tokens with 2 memories\.", page
         )
         assert f"?a={run.pk}&amp;b=now" in page
+        assert f'name="run" value="{run.pk}"' in page
+    kept = {"run": run.pk, "tab": "memories"}
+    for asked, differs in ((run.input, True), ("Is the ledger right?", False)):
+        page = browser(alice).post(URL, {**kept, "input": asked}, headers=HTMX)
+        assert ("Asked " in text(page)) == differs, "while the question is the same"
 
 
 def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, system, alice):

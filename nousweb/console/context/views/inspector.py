@@ -71,17 +71,16 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     """
     fields: QueryDict = request.POST if request.method == "POST" else request.GET
     last = None
-    if "input" not in fields and "run" in fields:
+    if fields.get("run"):
         last = run_get(agent, by, existing(uuid_of(fields["run"]), "There is no such prompt."))
-        fields = _of_run(last, fields)
+        fields = fields if "input" in fields else _of_run(last, fields)
     questions = [] if str(fields.get("input", "")).strip() else questions_asked(agent, by)
     if questions and not fields.keys() - {"as_of"}:
         # The page begins with the prompt of the latest question.
         fields = fields.copy()
         fields["input"] = questions[0][0]
-        last = (
-            ContextRun.objects.visible_to(by).filter(agent=agent, input=fields["input"]).order_by("created_at").last()
-        )
+        asked_for = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR, input=fields["input"])
+        last = asked_for.order_by("created_at").last()
     # An empty form is no mistake while it is edited.
     asked = "input" in fields and (str(fields.get("input", "")).strip() != "" or request.method != "POST")
     form = InspectorForm(
@@ -108,7 +107,8 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     }
     if context["shown"]:
         context["table"]["parts_at"] = "" if context["table"]["tab"] == "prompt" else f"?{query}&tab=prompt"
-        context["table"]["before"] = _asked_before(last, context["shown"]) if last else ""
+        is_same = last and last.input.strip() == str(fields["input"]).strip()
+        context["table"] |= {"last": last, "before": _asked_before(last, context["shown"]) if last and is_same else ""}
         form.fields["verdict"].choices = context["shown"].verdict_choices()  # type: ignore[attr-defined]
         memories = context["shown"].memories
         context["table"]["tabs"] = sorted(context["shown"].tabs(len(memories)), key=lambda tab: tab[0] != "prompt")
