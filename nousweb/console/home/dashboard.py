@@ -15,6 +15,7 @@ from django.utils.text import capfirst
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
+from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
 from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Agent, Persona
@@ -244,7 +245,8 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         )
     if len(scores) == 1:
         slug, kept, at = scores[0]
-        scored = {day: whole_score(one.score) for day, one in [*health_read(json_read(kept)).items()][-DEFAULT_DAYS:]}
+        health = [*health_read(json_read(kept)).items()][-DEFAULT_DAYS:]
+        scored = {day: whole_score(one.score) for day, one in health}
         today = clock.now().date()
         (first, before), *_ = drawn = [*scored.items()]
         last, now = drawn[-1]
@@ -252,7 +254,14 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         note = f"Counted {when}"
         if first != last:
             arrow = Trend(now, before, points=True).arrow or "±"
-            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}, counted {when}"
+            were, are = health[0][1].found, health[-1][1].found
+            began = [
+                one.label.lower()
+                for key, one in FINDINGS.items()
+                if were is not None and key in (are or ()) and key not in were
+            ]
+            why = f": {', '.join(began)}" if began and now < before and last == today else f", counted {when}"
+            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}{why}"
         floor = min(80, min(score for _, score in drawn) // 10 * 10)
         points = (
             [("Today" if day == today else f"{day.day} {day:%b}", score) for day, score in drawn]

@@ -176,6 +176,7 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     assert keep_health_scores() == 2, "it is that of now, as the page counts it"
     home = " ".join(person.get("/").content.decode().split())
     assert f"{person.get(PAGE).context['score']} <small>of 100</small>" in home
+    assert f"since {yesterday.day} {yesterday:%b}: duplicates" in home, "what made it drop"
     trend = person.get(PAGE).context["trend"]
     assert keep_figures() == 0
     assert person.get(PAGE).context["trend"] == trend, "they are not deleted with the figures of large memories"
