@@ -148,8 +148,8 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     found = list(expectations_of(agent, by))
     # The form may begin with the request of a logged prompt, and with words that it must have.
     like, text = uuid_of(request.GET.get("run", "")), request.GET.get("text", "")
-    initial = {"text": text, "target": Expectation.Target.TEXT} if text else {}
-    initial |= inspector_values(run_get(agent, by, like)) if like else {}
+    about = {"text": text, "target": Expectation.Target.TEXT} if text else {}
+    initial = {**about, **(inspector_values(run_get(agent, by, like)) if like else {})}
     form = ExpectationForm(request.POST or None, initial=initial, subconscious=by.may(VIEW_SUBCONSCIOUS))
     if request.method == "POST":
         by.require(ADD)
@@ -244,20 +244,14 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
         if fact and fact.active and str(fact.pk) not in {one.item_id for one in found}
         for side in (review.old_id, review.new_id)
     }
-    told: Any = runs.filter(usages__item_type="fact", usages__item_id__in=holds, usages__referenced=True)
-    told = told.annotate(side=F("usages__item_id"))[: SUGGESTED * SUGGESTED]
+    uses = {"usages__agent": agent, "usages__item_type": "fact", "usages__item_id__in": holds}
+    told: Any = runs.filter(**uses, usages__referenced=True).annotate(side=F("usages__item_id"))[: SUGGESTED**2]
     # The latest one, but rather one that failed.
     of_fact = {holds[run.side]: run for run in sorted(told, key=lambda run: (run.outcome == FAILURE, run.created_at))}
-    rows: dict[str, tuple[ContextRun, Fact | None]] = {run.input: (run, None) for run in failed}
-    rows |= {run.input: (run, fact) for fact, run in of_fact.items()}
-    return [
-        (
-            run,
-            fact,
-            f"?{urlencode({'run': str(run.pk), 'text': fact.content[:MAX_TEXT_CHARACTERS] if fact else ''})}#new",
-        )
-        for run, fact in rows.values()
-    ]
+    rows = {run.input: (run, None, "") for run in failed} | {
+        run.input: (run, fact, fact.content[:MAX_TEXT_CHARACTERS]) for fact, run in of_fact.items()
+    }
+    return [(run, fact, f"?{urlencode({'run': str(run.pk), 'text': text})}#new") for run, fact, text in rows.values()]
 
 
 @page(methods=POST)

@@ -1,7 +1,6 @@
 """Decisions of an agent, and their outcomes."""
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils.text import Truncator
 
 from memory.models import Decision
@@ -44,21 +43,17 @@ agent_decisions = memory_list(
 @memory_page("memory.view_decision", of=Decision, methods=FORM, past=True)
 def agent_decision(request: HttpRequest, scope: PersonaScope, decision: Decision) -> HttpResponse:
     """One decision with its reasons and outcome, and the form of its review."""
-    form = None
-    if request.method == "POST" or scope.by.may("memory.change_decision"):
+    if request.method == "POST":
         scope.by.require("memory.change_decision", scope.agent)
-        initial = {"outcome": decision.outcome, "note": decision.outcome_note}
-        form = DecisionReviewForm(request.POST if request.method == "POST" else None, initial=initial)
+    initial = {"outcome": decision.outcome, "note": decision.outcome_note}
     episode = scope.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None
-    context = memory_context(request, scope, decision, episode=episode)
-    if form is None:
-        return render(request, "memory/decision.html", context)
+    may_review = scope.by.may("memory.change_decision")
     return form_page(
         request,
         "memory/decision.html",
-        form,
+        DecisionReviewForm(request.POST if request.method == "POST" else None, initial=initial),
         lambda fields: decision_review(decision=decision, by=scope.by, **fields),
         done="The review was saved.",
         back=lambda reviewed: scope.url(decision),
-        context=context,
+        context=memory_context(request, scope, decision, episode=episode, may_review=may_review),
     )

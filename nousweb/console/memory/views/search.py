@@ -136,10 +136,8 @@ def _collections(
 def agent_index_retry(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Let everything that failed be tried again."""
     count = index_retry(agent=agent, by=by)
-    if count:
-        messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be retried.")
-    else:
-        messages.info(request, "No row has failed.")
+    said = f"{count:,} row{'' if count == 1 else 's'} will be retried." if count else "No row has failed."
+    (messages.success if count else messages.info)(request, said)
     back = "?persona=subconscious" if request.GET.get("persona") == "subconscious" else ""
     return redirect(reverse("agent_index", args=[agent.slug]) + back)
 
