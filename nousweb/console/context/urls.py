@@ -44,6 +44,7 @@ urlpatterns = [
     path(f"{AGENT}items/<slug:item_type>/<str:item_id>/", inspector.agent_context_item, name="agent_context_item"),
     path(f"{AGENT}profile/", profiles.agent_context_profile, name="agent_context_profile"),
     path(f"{AGENT}<uuid:pk>/", context_runs.agent_context_run, name="agent_context_run"),
+    path(f"{AGENT}<uuid:pk>/cause/", context_runs.agent_context_cause, name="agent_context_cause"),
     path(f"{AGENT}<uuid:pk>/bisect/", compare_runs.agent_context_bisect, name="agent_context_bisect"),
     path(f"{AGENT}<uuid:pk>/outcome/", context_runs.agent_context_outcome, name="agent_context_outcome"),
     path("context/blast/proposals/", impact.selected_impact, {"of": "proposals"}, name="context_blast_proposals"),

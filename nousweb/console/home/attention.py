@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import Count, F, Min, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KT, KeyTextTransform
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Left
 from django.urls import reverse
 
 from context.expectations.services import broken_results
@@ -23,9 +23,10 @@ from memory.models import Job, MemoryReview
 from nousweb.console.common import author_words
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
-from nousweb.console.inbox.item_titles import review_title
+from nousweb.console.inbox.item_titles import changed_words, review_title
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
+from nousweb.console.templatetags.differences import item_title
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
 
@@ -253,12 +254,20 @@ GROUPS: dict[str, tuple[str, tuple[str, ...], Q]] = {
     "censors": ("Censors", ("censor.create", "censor.update", "censor.retire", "censor.revive"), Q()),
 }
 """By name: the title, the actions, and whose they are."""
+ABOUT = {
+    "identity": {"about": "identity"},
+    "facts": {"about": "memory", "kind": AuditEvent.Kind.PERSON.value},
+    "censors": {"about": "prompts"},
+}
+"""What the audit trail is filtered by for such a group."""
+TEXT_READ = 2_000
+"""Characters of the text of a change, before and after, that are read."""
 
 
 NewsGroup = dict[str, Any]
 """The latest changes of one sort (title, lines); `url` leads to all of them, and `rest` is the number of the others in
-words. A line is a sentence: who, did, and the object (what), which links to `url`; `by` is what replaced it, and `of`
-the agent where the object does not say it."""
+words. A line is a sentence: who, did, and the object (what), which links to `url`; `by` is what replaced it, `change`
+the words that differ, and `of` the agent where the object does not say it."""
 
 
 def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectation]) -> list[NewsGroup]:
@@ -274,7 +283,6 @@ def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectatio
                 "who": row.agent,
                 "did": "does not meet the expectation of",
                 "what": _shortened(row.question),
-                "by": "",
                 "at": row.since,
                 "url": row.url,
                 "of": "",
@@ -296,20 +304,33 @@ def _url(group: str, since: datetime) -> str:
     if group == "automatic":
         return reverse("automatic_decisions")
     # The trail is filtered by whole days.
-    return f"{reverse('audit')}?{urlencode({'since': f'{since:%Y-%m-%d}'})}"
+    query = {"since": f"{since:%Y-%m-%d}", **ABOUT[group]}
+    return f"{reverse('audit')}?{urlencode(query)}"
 
 
 def _line(row: tuple[Any, ...]) -> dict[str, Any]:
-    _, key, at, *who, action, what, agent, newer = row
+    _, key, at, *who, action, what, agent, newer, older = row
+    by = _shortened(newer) if action in _REPLACED and newer and newer != what else ""
     return {
         "who": author_words(*who),
         "did": audit_phrase(action),
         "what": _shortened(what),
-        "by": _shortened(newer) if action in _REPLACED and newer and newer != what else "",
+        "by": by,
+        "change": "" if by else _change(older, newer),
         "at": moment_read(at),
         "url": reverse("audit_event", args=[key]),
         "of": agent if agent and action.startswith(("proposal.", "identity.")) else "",
     }
+
+
+def _change(older: str | None, newer: str | None) -> str:
+    """The first line that differs between two texts, marked; "" for one whose end was not read."""
+    texts = [older or "", newer or ""]
+    return item_title(changed_words(*texts)) if max(map(len, texts)) < TEXT_READ else ""
+
+
+def _content(state: str) -> Left:
+    return Left(KT(f"{state}__content"), TEXT_READ)
 
 
 def _news(sight: Sight, since: datetime, author: str) -> QuerySet[Any, Any]:
@@ -321,9 +342,9 @@ def _news(sight: Sight, since: datetime, author: str) -> QuerySet[Any, Any]:
     trail = fresh.visible_to(sight).exclude(mine).order_by((F("id") + 0).desc())
     first, *others = (
         trail.filter(whose, action__in=actions)
-        .annotate(group=Value(name), newer=KT("after__content"))
+        .annotate(group=Value(name), newer=_content("after"), older=_content("before"))
         .values_list(
-            "group", "id", "at", "author_name", "author_kind", "action", "object_label", "agent__name", "newer"
+            "group", "id", "at", "author_name", "author_kind", "action", "object_label", "agent__name", "newer", "older"
         )[:COUNTED]
         for name, (_, actions, whose) in GROUPS.items()
     )

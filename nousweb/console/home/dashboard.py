@@ -312,7 +312,8 @@ def failed_prompts(rows: Rows) -> list[dict[str, Any]]:
             "answer": answer,
             "why": "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
             "at": moment_read(at),
-            "url": reverse("agent_context_run", args=[slug, key]),
+            "slug": slug,
+            "key": str(key),
         }
         for key, slug, question, answer, outcome, at, _ in rows
     ]

@@ -14,7 +14,7 @@ from context.what_if.still_said import what_is_still_said
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.comparison.compare_facts import Comparison, Kind
-from memory.models import Fact
+from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_supersede
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from nousweb.lib import clock
@@ -599,6 +599,26 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     assert "since" not in told[str(kept.pk)]
     assert "Later marked as wrong" in markup(browser(alice).get(url))
     assert f'href="{marked}' not in markup(browser(bob).get(url))
+
+
+def test_failure_tells_its_likely_cause(ada, actor, system, alice):
+    run = make_run(ada, actor)
+    context_respond(run=run, response="I cannot tell.", by=actor)
+    part = reverse("agent_context_cause", args=["ada", run.pk])
+    assert "The answer has nothing of a memory in its prompt" in markup(browser(alice).get(part))
+    old, new = make_facts(ada, [f"The ledger export takes {number} minutes." for number in (40, 90)], system)
+    run = make_run(ada, actor)
+    context_respond(run=run, response="Wait for 40 minutes.", by=actor)
+    context_outcome(run=run, outcome="failure", note="It took longer.", by=actor)
+    part = reverse("agent_context_cause", args=["ada", run.pk])
+    page = markup(browser(alice).get(part))
+    assert "Reported: It took longer." in page
+    assert "Used: “" in page
+    about = {"kind": "contradiction", "old": old, "new": new, "persona": "actor", "expires_at": clock.now()}
+    review = MemoryReview.objects.create(agent=ada, **about)
+    page = markup(browser(alice).get(part))
+    assert "Likely cause: “" in page
+    assert f'<a href="{review.get_absolute_url()}">contradicted ' in page
 
 
 def test_a_mark_as_wrong_names_what_still_says_it(ada, actor, system, bob):

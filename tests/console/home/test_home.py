@@ -87,7 +87,8 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     client = browser(bob)
     page = text_of(client)
     assert "1 item waits for your review" in page
-    assert f'<a href="{reverse("inbox")}?view=applied">1 to check</a>' in page, "it is in effect, and waits for nobody"
+    told = f'<a href="{reverse("inbox")}?view=applied" class="muted">1 applied without review</a>'
+    assert told in page, "it is in effect, and waits for nobody"
     for item in shown.items:
         assert f'href="{item.url}"' in page
         assert client.get(item.url).status_code == 200
@@ -217,13 +218,18 @@ def test_changes_of_others_are_told_by_what_they_are_about(
         "Decided without people": [("replaced the fact", "Drinks tea.", "Drinks water.")],
         "Censors": [("added the censor", "rm -rf", "")],
     }
-    assert [group["title"] for group in board(bob, since=ago(days=1)).news or []] == ["Decided without people"]
+    identity_propose(agent=ada, section="values", content="Truth last.", by=other)
+    assert "Truth <del>first</del><ins>last</ins>." in text_of(browser(bob))
+    assert [group["title"] for group in board(bob, since=ago(days=1)).news or []] == [
+        "Identity",
+        "Decided without people",
+    ]
     # One's own changes are no news.
     assert [group["title"] for group in board(charlie).news or []] == ["Decided without people"]
     client = browser(bob)
     for group in board(bob).news or []:
         urls = [group["url"], *(line["url"] for line in group["lines"])]
-        assert [client.get(url).status_code for url in urls] == [200, 200]
+        assert [client.get(url).status_code for url in urls] == [200] * len(urls)
 
 
 def test_many_changes_are_counted_and_the_latest_are_told(ada: Agent, system: Principal, bob: User) -> None:
@@ -348,7 +354,13 @@ def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, 
         ("Which database?", "", "Section missing"), ("Which queue?", "The old one.", "")
     ]  # fmt: skip
     assert len(board(charlie).failed_prompts) == 3
-    assert browser(bob).get(board(bob).failed_prompts[0]["url"]).status_code == 200
+    client = browser(bob)
+    with noon():
+        page = text_of(client)
+    for one in board(bob).failed_prompts:
+        assert client.get(reverse("agent_context_run", args=[one["slug"], one["key"]])).status_code == 200
+        assert reverse("agent_context_bisect", args=[one["slug"], one["key"]]) in page
+        assert f"{reverse('agent_expectations', args=['ada'])}?run={one['key']}#new" in page
 
 
 def test_failures_rose_is_said_only_where_it_cannot_be_chance(ada: Agent, bob: User) -> None:

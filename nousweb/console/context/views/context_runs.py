@@ -164,15 +164,18 @@ def _sentence_notes(
 
 def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
     """The numbers, with their units, that `memory` states too, in the clauses of `answer` that have one of `spans`."""
-    known = " ".join(memory.split())
     return [
         value.span()
         for clause in (_CLAUSE.finditer(answer) if spans else ())
         if any(start < clause.end() and end > clause.start() for start, end in spans)
         for value in VALUE.finditer(answer, clause.start(), clause.end())
-        if not any(start <= value.start() and value.end() <= end for start, end in spans)
-        and re.search(rf"(?<![\w.,]){re.escape(' '.join(value[0].split()))}(?!\w)", known)
+        if not any(start <= value.start() and value.end() <= end for start, end in spans) and _states(memory, value[0])
     ]
+
+
+def _states(memory: str, value: str) -> bool:
+    pattern = rf"(?<![\w.,]){re.escape(' '.join(value.split()))}(?!\w)"
+    return re.search(pattern, " ".join(memory.split())) is not None
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
@@ -614,6 +617,26 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "may_assemble": by.may("context.assemble_context"),
         },
     )
+
+
+@agent_page(VIEW_RUN)
+def agent_context_cause(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
+    """Why the task of a run may have failed, as far as its log tells, as a part of a page: the memory of which the
+    answer has words or a value, one in doubt first, with what became of it (`since`: its words and url)."""
+    run = run_get(agent, by, pk)
+    record = ContextRecord.of_run(run)
+    shown = PromptView(agent.slug, record, contested_links(record, agent, by))
+    uses = list(run.usages.filter(referenced=True))
+    memories = run_memories(run, shown, uses, answer_marks(run, uses) if run.response else {})
+    what_became(memories, run, by)
+    values = {found[0] for found in VALUE.finditer(run.response[:MAX_COMPARED])}
+    used = [
+        {**one, "since": one.get("contested") or one.get("since")}
+        for one in memories
+        if one.get("number") or any(_states(one["text"], value) for value in values)
+    ]
+    memory = min(used, key=lambda one: not one["since"], default=None)
+    return render(request, "context/_failure_cause.html", {"run": run, "memory": memory, "left_out": shown.left_out})
 
 
 @page(REPORT, methods=POST)
