@@ -47,6 +47,12 @@ class ExpectationImpact:
     def cut_short(self) -> bool:
         return len(self.checks) < self.total
 
+    @property
+    def holding(self) -> str:
+        """How many of those that were checked hold with the change, in words; "" without any."""
+        number, of = sum(one.states[1] == State.PASSED for one in self.checks), len(self.checks)
+        return f"{number:,} of {of:,} expectation{'' if of == 1 else 's'} would hold" if of else ""
+
 
 NO_EXPECTATIONS = ExpectationImpact(0)
 
@@ -192,15 +198,18 @@ class Impact:
 
     @property
     def words(self) -> str:
-        """What happens to memories in most of the changed prompts, else to their tokens if it is one way; or ""."""
+        """What happens to memories in most of the changed prompts, else to their tokens if it is one way; "" where none
+        changes."""
         if found := Counter(words for row in self.changed for words in row.words).most_common(2):
             return "; ".join(words for words, number in found if number == found[0][1])
-        sizes = sorted(row.tokens_change for row in self.changed) or [0]
-        if sizes[0] * sizes[-1] <= 0:
+        sizes = sorted(row.tokens_change for row in self.changed)
+        if not sizes:
             return ""
         least, most = sorted((abs(sizes[0]), abs(sizes[-1])))
         size = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} token{'' if most == 1 else 's'}"
-        return f"each {size} {'longer' if sizes[0] > 0 else 'shorter'}"
+        is_one_way = sizes[0] * sizes[-1] > 0
+        told = f"each {size} {'longer' if sizes[0] > 0 else 'shorter'}" if is_one_way else "other lines"
+        return f"{told}, the same memories"
 
     @property
     def cut_short(self) -> bool:

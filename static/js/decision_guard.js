@@ -107,14 +107,15 @@ document.addEventListener("click", (event) => {
   if (isEarly(looks.get(textOf(button)))) event.preventDefault();
 }, true);
 
-// A row that is to be approved before its text was seen shows it first.
+// A row that is to be approved before its text was seen shows it first, also one of those that are ticked.
 document.addEventListener("click", (event) => {
-  const button = event.target.closest?.(".needs-text");
-  const row = button?.closest("[data-keyitem]:not(.is-shown)");
-  if (!row) return;
+  const button = event.target.closest?.(".needs-text, [data-bulkbar] [value=approve]");
+  const chosen = button?.closest("[data-keyitem]") ? [button.closest("[data-keyitem]")] : button ? $$("[data-keyitem]:has(:checked)") : [];
+  const rows = chosen.filter((row) => !row.matches(".is-shown"));
+  if (!rows.length) return;
   event.preventDefault();
-  row.querySelector("details[data-unfold]").open = true;
-  tell(`Read the change below, then press “${button.firstChild.textContent.trim()}” again.`);
+  for (const row of rows) row.querySelector("details[data-unfold]").open = true;
+  tell(`Read ${rows.length > 1 ? "the changes" : "the change"}, then press “${button.firstChild.textContent.trim()}” again.`);
 }, true);
 
 // One button approves, and says what: the text as it was proposed, or as it was edited.

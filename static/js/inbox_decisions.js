@@ -70,7 +70,7 @@ document.addEventListener("htmx:afterSettle", ({ target }) => {
   if (target.id !== "inbox-beside") return;
   // The list may have been asked for beside the item before this one.
   mark();
-  target.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  target.querySelector("li [aria-current]")?.scrollIntoView({ block: "nearest" });
 });
 
 // What was decided leaves the list beside the item, and a list that comes to its end is read again.
@@ -81,8 +81,9 @@ document.addEventListener("nous:sent", ({ detail }) => {
   const links = [...beside.querySelectorAll("li a")];
   const decided = links.filter((link) => link.pathname === detail.path);
   for (const link of decided) link.closest("li").remove();
-  const number = beside.querySelector(".count");
-  if (number) number.textContent = (number.textContent.replace(/\D/g, "") - decided.length).toLocaleString("en");
+  for (const number of beside.querySelectorAll("[data-scope] .count")) {
+    number.textContent = (number.textContent.replace(/\D/g, "") - decided.length).toLocaleString("en");
+  }
   if (!links.length || links.length > FEW) return;
   const key = location.pathname.split("/").at(-2);
   const url = beside.getAttribute("hx-get").replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, key);

@@ -56,8 +56,10 @@ function unfold(item) {
   text.open = true;
   unfolded = text;
 }
+// On a phone a text takes the window, so that a tick is no more than that; who approves is shown the texts then.
+const narrow = window.matchMedia("(max-width: 720px)");
 document.addEventListener("change", (event) => {
-  if (!event.target.matches("[data-select-all]") || !event.target.checked) return;
+  if (!event.target.matches("[data-select-all]") || !event.target.checked || narrow.matches) return;
   for (const text of $$("details[data-unfold]")) text.open = true;
 });
 
@@ -242,7 +244,7 @@ document.addEventListener("focusin", (event) => {
   items[index].setAttribute("aria-current", "true");
   lastIndex = index;
   // A press on what folds it does that itself.
-  if (event.target.matches("summary")) return;
+  if (event.target.matches(narrow.matches ? "summary, [type=checkbox]" : "summary")) return;
   if (pressed) unfoldsLater = items[index];
   else unfold(items[index]);
 });

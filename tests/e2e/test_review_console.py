@@ -221,6 +221,11 @@ def test_bulk_bar_of_a_phone_is_one_line_that_unfolds(log_in: LogIn, ada: Agent,
     for name in ("Reject selected", "Snooze", "Assign"):
         expect(bar.get_by_role("button", name=name)).to_be_hidden()
     assert bar.evaluate("bar => bar.offsetHeight") < 2 * 44
+    text = page.locator("details[data-unfold]")
+    expect(text).not_to_have_attribute("open", "")
+    bar.get_by_role("button", name="Approve selected").click()
+    expect(text).to_have_attribute("open", "")
+    assert status(low) == "pending", "its text is to be read first"
     bar.get_by_text("More").click()
     for name in ("Approve selected", "Snooze", "Assign"):
         expect(bar.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)

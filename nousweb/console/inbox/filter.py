@@ -52,7 +52,15 @@ PENDING = (ChangeProposal.Status.PENDING.value,)
 VIEWS = {
     "all": SplitView("All", "", statuses=PENDING),
     "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), PENDING),
-    "reviews": SplitView("Reviews", REVIEW, (REVIEW,)),
+    "reviews": SplitView(
+        "Reviews",
+        REVIEW,
+        (REVIEW,),
+        empty=(
+            "No pending reviews",
+            "Possible duplicates and contradictions, escalated censors and uncertain facts appear here.",
+        ),
+    ),
     "censors": SplitView(
         "Censors",
         "censors",

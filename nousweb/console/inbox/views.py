@@ -145,12 +145,21 @@ def _waiting(left: int, part: InboxFilter, rows: int, today: int) -> str:
 
 @page()
 def inbox_list(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
-    """The items around one, as its page shows them beside it."""
+    """The items around one, as its page shows them beside it, and the other parts of the inbox that have any."""
     part = InboxFilter.of(request.GET)
     part.require(by)
     search = part.search(by)
     rows = inbox_rows(search.around(pk, before=BESIDE // 2, after=BESIDE), part, by)
-    return render(request, "inbox/_beside.html", {"part": part, "rows": rows, "shown": pk, "total": search.count()})
+    tabs = inbox_tabs(by, None if part.is_filtered else part)
+    parts = [tab for tab in tabs if tab["count"] and (tab["active"] or not tab.get("is_apart"))]
+    if part.is_filtered or not any(tab["active"] for tab in parts):
+        parts.insert(0, {"label": part.label, "url": part.url(), "active": True, "count": search.count()})
+    for tab in parts:
+        tab["url"] += f"{'&' if '?' in tab['url'] else '?'}start=1"
+    shown = next((row.entry.type for row in rows if row.entry.id == pk), "")
+    if shown and part.view != "applied" and part.status == "pending":
+        parts[0]["url"] = InboxFilter().item_url(shown, pk)
+    return render(request, "inbox/_beside.html", {"parts": parts, "rows": rows, "shown": pk})
 
 
 @page(methods=FORM)

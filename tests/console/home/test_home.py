@@ -87,7 +87,7 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     client = browser(bob)
     page = text_of(client)
     assert "1 item waits for your review" in page
-    told = f'<a href="{reverse("inbox")}?view=applied" class="muted">1 applied without review</a>'
+    told = f'<a href="{reverse("inbox")}?view=applied" class="small">1 applied without review</a>'
     assert told in page, "it is in effect, and waits for nobody"
     for item in shown.items:
         assert f'href="{item.url}"' in page

@@ -318,7 +318,19 @@ def test_list_beside_an_item_has_its_neighbours(
     shown = browser(bob).get(page.context["place"]["list_url"])
     assert [str(row.title) for row in shown.context["rows"]] == ["Adds “Truth first.”", f"Claims “{SOMETIMES}”"]
     assert markup(shown).count('aria-current="page"') == 1
-    assert '<span class="count">2</span>' in markup(shown)
+    parts = [(one["label"], one["count"], one["active"]) for one in shown.context["parts"]]
+    assert parts == [("All", 2, True), ("Identity", 1, False), ("Reviews", 1, False)]
+    part = reverse("inbox_list", args=[proposal.pk])
+    shown = browser(bob).get(part, {"view": "identity"})
+    assert [one["url"] for one in shown.context["parts"]] == [
+        proposal.get_absolute_url(),
+        f"{reverse('inbox')}?view=identity&start=1",
+        f"{reverse('inbox')}?view=reviews&start=1",
+    ]
+    shown = browser(bob).get(part, {"q": "Truth"})
+    assert [one["count"] for one in shown.context["parts"]] == [1, 2, 1, 1]
+    answer = browser(bob).post(f"{proposal.get_absolute_url()}?view=identity", {"action": "reject"}, follow=True)
+    assert "1 other item waits for a decision." in markup(answer)
 
 
 def test_decision_from_the_inbox_goes_on_to_the_next_of_any_kind(

@@ -14,7 +14,6 @@ from django.utils.http import urlencode
 
 from context.engine.overrides import Overrides
 from context.models import ASSEMBLE, VIEW_RUN
-from context.services.playground import TALK
 from context.what_if.change_overrides import (
     bulk_invalidation_overrides,
     bulk_proposal_overrides,
@@ -45,7 +44,6 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
-from nousweb.console.inbox.item_titles import change_title
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -96,14 +94,6 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         return _answers(request, agent, by, fields, last)
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
-    if brief and impact.changed and len(fields.getlist("proposal")) == 1 and by.may(TALK):
-        # One example says more than numbers, and can be tried.
-        row, url = impact.changed[0], reverse("agent_playground_compare", args=[agent.slug])
-        asked = row.run.input
-        query = urlencode({"a": "now", "b": str(_uuid(str(fields["proposal"]), "proposal")), "input": asked})
-        address = f"{url}?{query}" if len(query) <= MAX_ADDRESS_CHARACTERS else row.run.get_absolute_url()
-        line = change_title(diff_texts(row.before, row.after))
-        context["impact"]["example"] = {"question": asked, "url": address, "line": line}
     if not request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/impact.html", context)
     return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
