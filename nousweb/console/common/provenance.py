@@ -190,6 +190,8 @@ class Provenance:
             if any(step.did.startswith(APPROVALS[:2]) for step in self.steps[1:] if step.who == self.writer.who):
                 return f"Written and approved by {self.writer.who}."
             return f"Written by {self.writer.who}. A person's own change needs no approval."
+        if last := next((step for step in reversed(self.steps) if step.is_person), None):
+            return f"{last.who.capitalize()} {last.did} on {last.at:%Y-%m-%d at %H:%M} UTC."
         return "No person has approved it." if self.steps else "No record says who wrote it."
 
     def account(self, link: str) -> str:

@@ -11,6 +11,7 @@ from identity.models import Agent, AuditEvent, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Fact
+from memory.services.censors import censor_create, censor_update
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
@@ -92,6 +93,9 @@ def test_approval_is_by_another_person_and_no_wrong_mark(
     assert memory_provenance(agents, reviewer).approval == "No person has approved it."
     fact_confirm(fact=agents, by=reviewer)
     assert memory_provenance(agents, reviewer).approval.startswith("Bob confirmed it on ")
+    censor = censor_create(agent=ada, pattern="rm -rf", by=actor)
+    censor = censor_update(censor=censor, reason="Ask first.", by=reviewer)
+    assert memory_provenance(censor, reviewer).approval.startswith("Bob changed it on ")
     own = fact_learn(agent=ada, content="The pier is closed.", by=reviewer).fact
     needless = "Written by bob. A person's own change needs no approval."
     assert memory_provenance(own, reviewer).approval == needless
