@@ -33,10 +33,11 @@ from identity.services.second_factors import (
     second_factor_secret,
     second_factor_verify,
 )
-from nousweb.access.log_in import BACKEND
+from nousweb.access.log_in import BACKEND, people_with_access
+from nousweb.access.roles import role_of
 from nousweb.access.second_factor_step import CODE, PENDING, is_fresh, login_held, login_hold, proof_set
 from nousweb.console.common import FORM, POST, act, form_page, form_refuse, page, principal_of, refused_on
-from nousweb.console.people.forms import CodeForm, RequirementsForm
+from nousweb.console.people.forms import ROLE_WORDS, CodeForm, RequirementsForm
 from nousweb.console.people.views import provider_shown
 from nousweb.lib.errors import Conflict, Invalid, NotFound, TooMany
 
@@ -192,12 +193,20 @@ def person_second_factor_reset(request: HttpRequest, by: Principal, pk: int) -> 
 
 @page(owner_check, methods=FORM)
 def second_factor_requirements(request: HttpRequest, by: Principal) -> HttpResponse:
-    """The roles of which a second factor is required, with those that ?role= suggests, and the log-in at a provider."""
-    roles = [*second_factor_roles(), *request.GET.getlist("role")]
+    """The roles of which a second factor is required, with how many people that concerns, and the log-in at a
+    provider."""
+    now, people = {"roles": second_factor_roles()}, people_with_access().filter(is_active=True)
+    form = RequirementsForm(request.POST if request.method == "POST" else None, initial=now)
+    roles = [(role_of(person), person.has_second_factor) for person in people]  # type: ignore[attr-defined]
+    form.fields["roles"].choices = [  # type: ignore[attr-defined]
+        (role, f"{role}: {number:,} without one, {roles.count((role, True)):,} with one")
+        for role in ROLE_WORDS
+        for number in [roles.count((role, False))]
+    ]
     return form_page(
         request,
         "people/log_in_rules.html",
-        RequirementsForm(request.POST if request.method == "POST" else None, initial={"roles": roles}),
+        form,
         lambda given: second_factor_requirements_set(roles=set(given["roles"]), by=by),
         done=lambda _: (
             "People of these roles without a second factor must set one up on the next page that they open."

@@ -120,13 +120,10 @@ def _second_factor_told(person: Any) -> Any:
 
 
 def _reminders(person: Any) -> list[Any]:
-    """How an owner gets a person to set up a second factor: by a rule of their role, or by a mail of one's own."""
-    rules, role = reverse("second_factor_requirements"), role_of(person)
+    """How an owner asks a person to set up a second factor: by a mail of one's own."""
     mail = {"subject": "Your log-in to Nous", "body": f"Please set up a second factor: {person.second_factor_url}"}
-    offered = [goto("Require", rules, query=f"?{urlencode({'role': role})}", title=f"Of the role {role}")]
-    if person.email:
-        offered.append(goto("Remind", f"mailto:{quote(person.email, '@')}?{urlencode(mail, quote_via=quote)}"))
-    return offered[person.needs_second_factor :]
+    address = f"mailto:{quote(person.email, '@')}?{urlencode(mail, quote_via=quote)}"
+    return [goto("Remind", address)] if person.email else []
 
 
 def _access_told(person: Any) -> Any:
