@@ -290,11 +290,14 @@ def fused_scores(f: Features, weights: FusionWeights = FUSION_WEIGHTS) -> Values
     return value
 
 
-def answerability_log_odds(f: Features, items: int, weights: FusionWeights = FUSION_WEIGHTS) -> float:
-    """Log-odds that the collection of `items` items contains anything about the query."""
+def answerability_log_odds(
+    f: Features, items: int, weights: FusionWeights = FUSION_WEIGHTS, tells: Flags | None = None
+) -> float:
+    """Log-odds that the collection of `items` items contains anything about the query, by the candidates in `tells`,
+    all if it is None."""
     return (
-        weights.g_cosine * float(f.closest.max())
-        + weights.g_lexical * float(f.lexical.max())
+        weights.g_cosine * float(f.closest[tells].max())
+        + weights.g_lexical * float(f.lexical[tells].max())
         + weights.g_size * math.sqrt(2 * math.log(max(items, 1)))
         + weights.g_bias
     )

@@ -86,6 +86,12 @@ def matter_relevance(closest: Values, coverage: Values) -> Values:
     return np.asarray(1 / (1 + np.exp(-log_odds)))
 
 
+SAME_QUESTION, SAME_WORDS = 0.75, 0.98
+"""The closeness from which an item that only asks, asks the same as the query or a part of it, and from which any item
+has its words."""
+ONLY_ASKS = 20
+"""An item with more words that ends with a question says something before it."""
+
 WORDED = 0.3
 """The share of an input's words, weighted by rarity, from which an item holds much of them."""
 
@@ -122,7 +128,8 @@ def candidates_rank(
 ) -> Ranking:
     """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None).
 
-    With `uniform_decay`, as for prompts, the relevance falls with the distance at the same rate for every query, and a
+    With `uniform_decay`, as for prompts, what only repeats a question, such as the question itself when it was asked
+    before, does not measure the others, the relevance falls with the distance at the same rate for every query, and a
     candidate whose own evidence is below the bar gets no more than that and stands behind the others; else it is
     RELEVANT at the query's own cutoff. For a message it is that of `matter_relevance`. Deterministic: ties are ordered
     by closeness, then by input order.
@@ -143,6 +150,11 @@ def candidates_rank(
     )
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
     value = relevance(behind, log_odds, learned.half_gap, cutoff)
+    tells = f.closest < np.where(rows.asks & (rows.length <= ONLY_ASKS), SAME_QUESTION, SAME_WORDS)
+    if uniform_decay and kind.told == Told.ANSWERS and tells[shown].any() and not tells.all():
+        behind = np.maximum(ranks[shown[tells[shown]][0]] - ranks, 0.0)
+        log_odds = answerability_log_odds(f, stats.items, weights, tells)
+        value = np.where(tells, relevance(behind, log_odds, learned.half_gap, None), value)
     matters = bool(len(rows.moved)) and kind.told == Told.MATTERS
     shares = kind.shares[bool(f.coverage[shown].max() >= WORDED)]
     order = np.concatenate([orders_merged(orders_of(rows, f, shown), shares), others])

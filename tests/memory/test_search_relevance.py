@@ -7,7 +7,7 @@ from memory.persona import ActorMemory
 from memory.search.request import SearchRequest
 from memory.search.search import search
 from memory.services.search_index.row_embedding import embed_pending_rows
-from tests.factories import make_fact
+from tests.factories import make_fact, make_token
 from tests.memory.stores import RELATED, UNRELATED, fill
 
 TIER_THREE = {"exclude_categories": ("person", "preference", "rule")}
@@ -27,6 +27,38 @@ def test_search_relevance_separates_related_from_unrelated(store):
     for question, said in RELATED.items():
         found = search(store, SearchRequest(question, GLOBAL, **TIER_THREE))
         assert any(said in hit.content for hit in found.items[:3]), (question, [hit.content for hit in found.items])
+
+
+def test_a_question_that_was_asked_before_hides_nothing(api, ada, system):
+    """It is nearer to the question than each answer, by itself and in parts."""
+    caller = api.as_token(make_token(ada))
+    facts = [
+        "Kim works as a nurse.",
+        "Kim does not eat meat.",
+        "Kim moved to Lisbon in spring.",
+        "Kim plays the cello.",
+    ]
+    facts += ["Tom lives in Oslo.", "Tom works as a pilot.", "Ana follows a gluten-free diet.", "Lee works as a chef."]
+    for fact in facts:
+        make_fact(ada, fact, system, subject=fact.split()[0])
+    question, unknown = "Tell me about Kim: home, diet and job", "What is the capital of Mars?"
+    embed_pending_rows()
+
+    def told(asked: str) -> list[str]:
+        """As a prompt searches."""
+        hits = search(ActorMemory(ada), SearchRequest(asked, GLOBAL, uniform_decay=True)).items
+        return sorted(hit.content for hit in hits if hit.content in facts)
+
+    before = told(question)
+    assert {*facts[:3]} <= {*before}
+    asked = (question, "Where does Kim live and which diet does she follow?", "Which job does Kim have?", unknown)
+    for number, text in enumerate(asked):
+        said = {"kind": "user_input", "content": text, "loop_id": f"l{number}"}
+        assert caller.post("/events", {"events": [said]}).status_code == 201
+    embed_pending_rows()
+    assert {*facts[:3]} <= {*told(question)}
+    assert told(unknown) == []
+    assert [item["content"] for item in caller.get("/recall", {"q": unknown}).json()["items"]] == [unknown]
 
 
 def test_search_relevance_threshold_zero_and_default(store):
