@@ -292,6 +292,7 @@ NO_PAGES = {
     "oauth_token",
     "oauth_revoke",
     "agent_connect_state",
+    "agent_context_cause",
     "agent_context_item",
     "agent_expectation_demand",
     "agent_expectation_undo",

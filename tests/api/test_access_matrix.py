@@ -275,6 +275,7 @@ POST   agent_playground               login no    in    in    login
 GET    agent_playground_compare       login no    in    in    login
 POST   agent_playground_compare       login no    in    in    login
 GET    agent_context_run              login in    in    in    login
+GET    agent_context_cause            login in    in    in    login
 GET    agent_context_runs             login in    in    in    login
 GET    agent_context_compare          login in    in    in    login
 GET    agent_context_session          login in    in    in    login
@@ -592,6 +593,7 @@ class World:
             "agent_connect_state": {"pk": self.token.pk},
             "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
+            "agent_context_cause": {"pk": self.run},
             "inbox_filter_delete": {"pk": 1},
             "agent_health_list": {"finding": "stale"}, "agent_health_bulk": {"finding": "stale"},
             "agent_user": {"user": "mia"},
