@@ -605,7 +605,7 @@ def test_failure_tells_its_likely_cause(ada, actor, system, alice):
     run = make_run(ada, actor)
     context_respond(run=run, response="I cannot tell.", by=actor)
     part = reverse("agent_context_cause", args=["ada", run.pk])
-    assert "The answer has nothing of a memory in its prompt" in markup(browser(alice).get(part))
+    assert "No memory supports the answer." in markup(browser(alice).get(part))
     old, new = make_facts(ada, [f"The ledger export takes {number} minutes." for number in (40, 90)], system)
     run = make_run(ada, actor)
     context_respond(run=run, response="Wait for 40 minutes.", by=actor)
