@@ -101,8 +101,8 @@ class Bar:
 class ChartPoint:
     """A value of a chart, None where nothing was measured, and what is told of it, and of that of the period before.
 
-    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began
-    there, as it stands in the chart.
+    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began or
+    ended there, as it stands in the chart; `is_over`: nothing began.
     """
 
     name: str
@@ -112,6 +112,7 @@ class ChartPoint:
     told_before: str = ""
     parts: tuple[tuple[str, float], ...] = ()
     mark: str = ""
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

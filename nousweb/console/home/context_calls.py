@@ -340,12 +340,14 @@ def _drawing(
     of the greatest sections."""
     legend: list[tuple[str, str]] = []
     parts: list[tuple[tuple[str, float], ...]] = [()] * len(columns)
-    sign, unit = "", "prompts"
+    sign, unit, others = "", "prompts", ""
     of_prompts = [(float(one.calls), _prompts(one.calls), f"{one.calls_before:,}") for one in columns]
     values: list[tuple[float | None, str, str]] = [*of_prompts]
     label = f"Prompts by {period.step_label}"
     if figure.key == "calls" and (failed := sum(one.failure for one in columns)):
         legend = [(f"{failed:,} failed", "chart-failed")]
+        succeeded, rest = sum(one.success for one in columns), sum(one.calls for one in columns) - failed
+        others = f"{rest:,} {'succeeded' if rest == succeeded else 'without a failure'}"
         # Those with a failure are on top of the others.
         looks = ["chart-bar"] * (len(columns) - 1) + ["chart-bar is-last"]
         parts = [
@@ -391,7 +393,7 @@ def _drawing(
         sign=" %" if sign == " %" else "",
     )  # fmt: skip
     if legend:
-        drawn = replace(drawn, every=drawn.every if figure.key == "calls" else "", parts=tuple(legend))
+        drawn = replace(drawn, every=others, parts=tuple(legend))
     change = (
         figure.trend.sentence(period.before_label, less="fewer" if figure.key == "calls" else "less")
         if figure.trend

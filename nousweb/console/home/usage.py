@@ -74,7 +74,8 @@ def memory_growth(
     if not types:
         return [], None
     totals, added = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
-    rows = [_growth(kind, totals, added.get(kind.key, []), period) for kind in types]
+    greatest = max(sum(totals.get((kind.key, name), 0) for name, _, _ in kind.states) for kind in types)
+    rows = [_growth(kind, totals, added.get(kind.key, []), period, greatest) for kind in types]
     return rows, snapshot.at if snapshot else None
 
 
@@ -164,7 +165,7 @@ def _by_bucket(found: QuerySet[Any], one: Any, period: Period) -> QuerySet[Any]:
 
 
 def _growth(
-    one: Any, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
+    one: Any, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period, greatest: int
 ) -> GrowthSeries:
     counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
     found = dict(added)
@@ -172,7 +173,7 @@ def _growth(
     return GrowthSeries(
         counted_type=one,
         total=sum(count for _, count, _ in counts),
-        states=stacked_bar([state for state in counts if state[1]], 100.0, 6),
+        states=stacked_bar([state for state in counts if state[1]], 100.0, 6, capacity=greatest),
         new=Trend(sum(series), sum(found.get(moment - period.length, 0) for moment in period.moments)),
         added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
     )

@@ -558,29 +558,34 @@ _LETTERS = (0.65, 2.1)
 
 
 def _line(chart: Chart) -> SafeString:
-    """The line through all points, and on it those where something began, with its name, and where it ends. A name that
-    would run into the next one, at its height, is left out, or only on a phone; one on a line of the axis stands above
-    its point."""
+    """The line through all points, and on it those where something began or ended, with its name, and where it ends. A
+    name stands below its point or above it: where it would not run into another one, at least in a wide window, nor
+    lie on the line, or else on one of the axis."""
     apart = chart.height / (len(chart.axis) - 1)
     known = [column for column in chart.columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    free, near = [100.0, 100.0], float("nan")
+    named: list[tuple[list[tuple[float, float]], float]] = []
     for column in reversed(known):
         if column.point.mark:
-            drawn += _point(column, "chart-mark")
+            drawn += _point(column, f"chart-mark{' is-over' if column.point.is_over else ''}")
             side = 2 if column.middle > 80 else 0 if column.middle < 15 else 1
-            spans = [letter * len(column.point.mark) / 2 for letter in _LETTERS]
-            y = column.bar.y
-            y += CHART_TOP + (20 if (y + 8) // apart == (y + 24) // apart else -10)
-            is_apart = abs(y - near) > 20
-            fits = [is_apart or column.middle + span * (2 - side) <= end for span, end in zip(spans, free, strict=True)]
-            if fits[0]:
-                look, near = "chart-name" if fits[1] else "chart-name is-minor", y
-                at = plain(column.middle), plain(y), ("start", "middle", "end")[side]
+            halves = [letter * len(column.point.mark) / 2 for letter in _LETTERS]
+            spans = [(column.middle - half * side, column.middle + half * (2 - side)) for half in halves]
+            begin, end = spans[-1]
+            beside = [one.bar.y for one in known if begin - column.place.width < one.middle < end + column.place.width]
+            spots = []
+            for y in (column.bar.y + 20, column.bar.y - 10, column.bar.y + 34):
+                near = [taken for taken, other in named if abs(y - other) < 14]
+                wide, phone = (any(one[n][0] < spans[n][1] and one[n][1] > spans[n][0] for one in near) for n in (0, 1))
+                lies = any(min(pair) < y + 4 and max(pair) > y - 12 for pair in pairwise(beside))
+                spots.append((wide or y > chart.height, lies, phone, (y - 12) // apart != (y + 4) // apart, y))
+            wide, _, phone, _, y = min(spots, key=lambda spot: spot[:4])
+            if not wide:
+                look = "chart-name is-minor" if phone else "chart-name"
+                at = plain(column.middle), plain(y + CHART_TOP), ("start", "middle", "end")[side]
                 drawn += format_html(_TICK, look, *at, column.point.mark)
-                taken = zip(spans, fits, free, strict=True)
-                free = [column.middle - span * side if fit else end for span, fit, end in taken]
+                named.append((spans, y))
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn

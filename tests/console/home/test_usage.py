@@ -290,7 +290,7 @@ def test_failed_prompts_are_drawn_on_top_of_the_others(ada: Agent, bob: User) ->
         ("chart-bar", failed.bar.height / 2),
         ("chart-failed", failed.bar.height / 2),
     ]
-    assert drawn.parts == (("1 failed", "chart-failed"),)
+    assert (drawn.every, drawn.parts) == ("5 succeeded", (("1 failed", "chart-failed"),))
 
 
 def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Agent, bob: User) -> None:

@@ -11,6 +11,7 @@ from context.models import MemoryUsage
 from context.services.agent_settings import context_pin
 from identity.models import AuditEvent
 from memory.models import Episode, EpisodeEvent, Fact
+from memory.services.facts.changes import fact_invalidate
 from nousweb.console.tasks import keep_figures, keep_health_scores
 from nousweb.lib import clock
 from tests.factories import make_events, make_facts, make_principal, make_review, make_run
@@ -180,6 +181,15 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     trend = person.get(PAGE).context["trend"]
     assert keep_figures() == 0
     assert person.get(PAGE).context["trend"] == trend, "they are not deleted with the figures of large memories"
+
+
+def test_chart_names_the_finding_that_ended(ada, system, bob):
+    past = clock.now() - timedelta(days=2)
+    _, again = make_facts(ada, ["Tea is at four.", "tea is at four"], system, recorded_at=past)
+    with clock.at(clock.now() - timedelta(days=1)):
+        keep_health_scores()
+    fact_invalidate(fact=again, by=system)
+    assert ">Duplicates ended</text>" in browser(bob).get(PAGE).content.decode()
 
 
 def test_near_repetition_of_what_the_session_was_told_is_a_loop(ada, actor, system, bob):

@@ -68,7 +68,6 @@ def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
     facts, what is regained by each fact, where that shows in the score, what the page that lists them is for, and its
     class in the picture of the score."""
     each = f"{points / one.number:.1f}"
-    verb = "Resolve" if one.finding.key in ("quarantined", "contested") else "Look at"
     return {
         "finding": one.finding,
         "number": one.number,
@@ -76,7 +75,10 @@ def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
         "points": points,
         "formula": f"{one.number:,} of {one.total:,} × {100 * one.finding.weight:g}",
         "regained": "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}.",
-        "action": f"{verb} {one.number:,} fact{'' if one.number == 1 else 's'}",
+        # One contradiction is of two facts.
+        "action": "Resolve"
+        if one.finding.key in ("quarantined", "contested")
+        else f"Look at {one.number:,} fact{'' if one.number == 1 else 's'}",
         # The more of a fact it takes, the more it asks for attention.
         "look": "seg-6" if one.finding.weight >= 1 else "lane-disputed" if one.finding.weight >= 0.5 else "seg-8",
     }
@@ -156,12 +158,13 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
             f"{scores[day]} of 100{_changed(began, ended)}" if day in scores else "not counted",
-            mark=", ".join(began),
+            mark=", ".join([*(f"{label} ended" for label in ended), *began]),
+            is_over=not began,
         )
         for day in days
         for began, ended in [_changes(known.get(day - timedelta(days=1)), known.get(day))]
     ]
-    marks = "A ring is a day on which a kind of finding began." if any(one.mark for one in points) else ""
+    marks = "A ring is a day on which a kind of finding began or ended." if any(one.mark for one in points) else ""
     first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
     missing = len(days) - len(drawn)
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
