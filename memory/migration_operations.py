@@ -11,7 +11,7 @@ BEGIN
     FOREACH called IN ARRAY array_remove(ARRAY[
         to_regprocedure('nous_erase_facts(bigint, uuid[], bigint[], jsonb)'),
         to_regprocedure('nous_erase_documents(bigint, uuid[], bigint[], jsonb)'),
-        to_regprocedure('nous_erase_event(bigint, bigint, bigint[], jsonb)')], NULL) LOOP
+        to_regprocedure('nous_erase_events(bigint, bigint[], bigint[], jsonb)')], NULL) LOOP
         source := pg_get_functiondef(called);
         IF strpos(source, $text${before}$text$) = 0 THEN
             RAISE EXCEPTION '% no longer says which records it blanks', called;

@@ -1,4 +1,4 @@
-"""An index of the runs for a user, for which the user's page and an erasure went through all runs of the agents."""
+"""An index of the runs for a user, for which the page of a user went through all runs of the agents."""
 
 from django.db import migrations, models
 from django.db.models.fields.json import KeyTransform

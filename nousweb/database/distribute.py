@@ -65,7 +65,7 @@ on parts of a table. One connection to each server makes a statement on all part
 ERASING = (
     "nous_erase_facts",
     "nous_erase_documents",
-    "nous_erase_event",
+    "nous_erase_events",
     "nous_erase_project",
     "nous_erase_user",
     "nous_erase_agent",

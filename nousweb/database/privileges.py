@@ -39,7 +39,7 @@ LESS_THAN_ROWS: dict[str, frozenset[str]] = {
 OWNERS_FUNCTIONS = (
     "nous_erase_facts",
     "nous_erase_documents",
-    "nous_erase_event",
+    "nous_erase_events",
     "nous_erase_project",
     "nous_erase_user",
     "nous_assign_events",

@@ -409,7 +409,7 @@ def sources(*calls: str) -> list[str]:
 
 def test_erasures_of_memories_learn_of_a_new_model(db: None) -> None:
     """As CONTRIBUTING.md has it for a new type of memory: the operation of a migration, forwards and backwards."""
-    kinds = {"facts": "uuid[]", "documents": "uuid[]", "event": "bigint"}
+    kinds = {"facts": "uuid[]", "documents": "uuid[]", "events": "bigint[]"}
     calls = [f"nous_erase_{name}(bigint, {key}, bigint[], jsonb)" for name, key in kinds.items()]
     operation = erasure_blanks("note")
     before = sources(*calls)

@@ -9,12 +9,12 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from context.models import ContextRun
-from identity.models import Agent, ApiToken, AuditEvent, Change
+from identity.models import Agent, ApiToken, AuditEvent, Change, Persona
 from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Event, Fact, LoopSummary, MemoryReview, SearchItem, WorkingMemory
 from memory.services.documents import document_put
-from memory.services.erasure import event_erase
-from memory.services.facts import fact_learn
+from memory.services.erasure import event_erase, memories_quoting
+from memory.services.facts import fact_learn, fact_supersede
 from memory.services.loops import loops_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import NotAllowed, NotFound
@@ -101,7 +101,7 @@ def test_event_erasure_takes_the_memories_that_are_named_and_a_session_without_e
     assert [receipt.rows[name] for name in ("event", "fact", "document")] == [2, 1, 1]
     assert LoopSummary.objects.get().loop_id == "kept"
     actions = AuditEvent.objects.filter(action__endswith=".erase").order_by("pk").values_list("action", flat=True)
-    assert list(actions) == ["event.erase", "event.erase", "fact.erase", "document.erase"]
+    assert list(actions) == ["event.erase", "fact.erase", "document.erase"]
 
 
 def test_event_erasure_keeps_the_review_of_other_memories_with_the_same_words(
@@ -111,6 +111,59 @@ def test_event_erasure_keeps_the_review_of_other_memories_with_the_same_words(
     receipt = event_erase(event=first, by=admin, reason="Asked.")
     assert receipt.still_quoted == {"event": 1}
     assert MemoryReview.objects.get().details["items"] == [["event", str(second.pk)]]
+
+
+def test_event_erasure_takes_facts_that_replaced_each_other_and_the_review_of_both_events(
+    ada: Agent, admin: Principal, caller: ApiClient
+) -> None:
+    first, second = told(caller, SAID, SAID)
+    old = fact_learn(agent=ada, content=SAID, by=admin).fact
+    new = fact_learn(agent=ada, content=f"{SAID} It is new.", by=admin).fact
+    fact_supersede(old=old, new=new, by=admin)
+    receipt = event_erase(event=first, by=admin, reason="Asked.", events=[second.pk], facts=[old.pk, new.pk])
+    assert (receipt.rows["event"], receipt.rows["fact"], receipt.rows["searchitem"]) == (2, 2, 4)
+    assert (receipt.still_quoted, MemoryReview.objects.count()) == ({}, 0)
+    assert_gone("Quux77")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Thank you!", "continue", "response", "truncated", "The password is 2026-11.",
+        "See https://x.example/?password=abc1&as=actor for it.", "password: request1",
+    ],
+)  # fmt: skip
+def test_event_erasure_takes_nothing_that_only_has_a_common_word(
+    ada: Agent, admin: Principal, caller: ApiClient, content: str
+) -> None:
+    metadata = {"session": "chat-2026-11-30-abcdef", "model": "some-model-of-2026-11-30"}
+    shared = {"kind": "user_input", "metadata": metadata, "loop_id": "l"}
+    [said, _] = caller.post(
+        "/events", {"events": [{**shared, "content": content}, {**shared, "content": OTHER}]}
+    ).json()["events"]
+    for number, asked in enumerate(("Thank you! Please continue.", "Is the response truncated?", OTHER)):
+        caller.post("/context", {"session_id": "chat-2026-11-30-abcdef", "input": f"{asked} {number}"})
+    caller.post("/working/s/items", {"text": "Buy paper."})
+    before = ContextRun.objects.count()
+    event = Event.objects.get(pk=said["id"])
+    assert memories_quoting(event, personas=Persona.values) == []
+    receipt = event_erase(event=event, by=admin, reason="Asked.")
+    assert (ContextRun.objects.count(), receipt.still_quoted) == (before, {})
+    assert [item["text"] for item in WorkingMemory.objects.get(session_id="s").items] == ["Buy paper."]
+
+
+def test_event_erasure_finds_a_secret_in_metadata_and_earlier_versions_of_a_document(
+    ada: Agent, actor: Principal, admin: Principal, caller: ApiClient
+) -> None:
+    call = {"kind": "tool_call", "content": "login", "loop_id": "l", "metadata": {"arguments": {"password": "Quux:77"}}}
+    [made] = caller.post("/events", {"events": [call]}).json()["events"]
+    for text in ("It takes Quux:77 for now.", "It takes another one."):
+        document_put(agent=ada, namespace=["n"], key="k", value={"text": text}, by=actor)
+    caller.post("/context", {"session_id": "s", "input": "Is it Quux:77?"})
+    event = Event.objects.get(pk=made["id"])
+    [offered] = memories_quoting(event, personas=Persona.values)
+    event_erase(event=event, by=admin, reason="Asked.", documents=[offered.memory.pk])
+    assert_gone("Quux:77")
 
 
 def test_event_erasure_is_refused_without_changes(
@@ -139,6 +192,8 @@ def test_event_erasure_in_the_console_offers_what_quotes_it(
     review = MemoryReview.objects.get().get_absolute_url()
     [answered] = told(caller, "I noted Quux77 as the password.", loop="other", kind="actor_output")
     fact_learn(agent=ada, content=OTHER, by=admin)
+    caller.post("/context", {"session_id": "s", "input": SAID})
+    caller.post("/context", {"session_id": "s", "input": OTHER})
     client, address = browser(charlie), reverse("agent_event", args=["ada", said.pk])
     form = reverse("agent_event_erase", args=["ada", said.pk])
     assert form in client.get(address).content.decode()
@@ -148,6 +203,7 @@ def test_event_erasure_in_the_console_offers_what_quotes_it(
     assert form not in browser(bob).get(review).content.decode()
     page = client.get(form).content.decode()
     assert "I noted Quux77 as the password. (event, actor)" in page
+    assert "<strong>1</strong> of the latest 2,000 stored prompts, where it is quoted" in " ".join(page.split())
     assert OTHER not in page
     given = {"reason": "It holds a password.", "name": "ada"}
     assert client.post(form, {**given, "memories": ["1"]}).status_code == 422
@@ -173,6 +229,9 @@ def test_event_erasure_by_command(ada: Agent, caller: ApiClient) -> None:
     [
         (SAID, {"Quux77"}),
         ("password=hunter22 and pw: 'a1b2c'", {"hunter22", "a1b2c"}),
+        ("password: hunter2:prod, pw=pa=ss9=word!", {"hunter2:prod", "pa=ss9=word"}),
+        ("https://x.example/?password=hunter22&redirect=dashboard1", {"hunter22"}),
+        ("The password is 2026-11 or 12345678. pw: 30T04:12", set()),
         ("Use postgres://app:s3cret@db.example/app today.", {"postgres://app:s3cret@d"}),
         ("The key is AKIAABCDEFGHIJKLMNOP.", {"AKIAABCDEFGHIJKLMNOP"}),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE", set()),

@@ -85,7 +85,7 @@ def test_erasure_blanks_a_later_memory_record_that_quotes_it(api, ada, actor_tok
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("function", ["nous_erase_facts", "nous_erase_documents", "nous_erase_event"])
+@pytest.mark.parametrize("function", ["nous_erase_facts", "nous_erase_documents", "nous_erase_events"])
 def test_erasure_records_about_memory_are_known_to_the_owner(function):
     """A new model has to be thought of in these functions: a new migration, or a decision of people."""
     with connection.cursor() as cursor:

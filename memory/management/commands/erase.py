@@ -91,7 +91,7 @@ class Command(ServiceCommand):
             event = Event.objects.select_related("agent").filter(pk=options["id"]).first()
             if event is None:
                 raise CommandError("There is no such event.")
-            too = memories_quoting(event, personas=Persona.values) if options["memories"] else []
+            too = memories_quoting(event, personas=Persona.values, most=None) if options["memories"] else []
             return event_erase(event=event, by=by, reason=reason, **by_type(too))
         agent = agent_get(options["agent"], Principal.of_command())
         if options["kind"] == "subject":

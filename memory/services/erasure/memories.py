@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -146,26 +145,26 @@ def documents_quoting(
     condition = "concat_ws(' ', namespace::text, key, text, value::text) ~* ANY(%s)"
     naming = set(_document_keys(rows.extra(where=[condition], params=[names])) if names else ())  # noqa: S610
     found = sorted(quoting | naming, key=lambda key: (key not in quoting, key))[:MAX_OFFERED]
-    addresses = [address for _, address in found]
-    last = {
-        (row.persona, row.address): row
-        for row in rows.filter(Q(address__in=addresses)).select_related("agent").order_by("version")
-    }
+    last = _last_versions(agent, personas, found)
     return [QuotingMemory(last[key], key in quoting) for key in found]
 
 
-def memories_quoting(event: Event, *, personas: Collection[str]) -> list[QuotingMemory]:
-    """Other events, the facts, and the last versions of the documents that quote an event or a secret in it or, for
-    facts, were learned from it; MAX_OFFERED at most."""
-    erasure = erasure_of(event.agent, [], events=[event])
-    events = rows_quoting(Event, erasure).filter(persona__in=personas).exclude(pk=event.pk).order_by("-pk")
-    quoting = rows_quoting(Fact, erasure).filter(persona__in=personas)
-    learned = Fact.objects.filter(agent=event.agent, persona__in=personas, source_event=event)
-    keys = [key for found in (quoting, learned) for key in found.values_list("pk", flat=True)[:MAX_OFFERED]]
-    facts = Fact.objects.filter(agent=event.agent, pk__in=keys).order_by("-pk")
-    documents = rows_quoting(Document, erasure).filter(persona__in=personas, superseded_by=None).order_by("-pk")
-    rows = (row for found in (events, facts, documents) for row in found.select_related("agent")[:MAX_OFFERED])
-    return [QuotingMemory(row) for row in islice(rows, MAX_OFFERED)]
+def memories_quoting(event: Event, *, personas: Collection[str], most: int | None = MAX_OFFERED) -> list[QuotingMemory]:
+    """Other events, the facts, and the documents of which a version quotes the beginning of an event or a secret in it
+    or, for facts, were learned from it; of each type the latest, `most` of them (all if it is None)."""
+    agent = event.agent
+    erasure = erasure_of(agent, [], events=[event])
+
+    def quoting(model: type[models.Model]) -> Any:
+        return rows_quoting(model, erasure, erasure.beginnings).filter(persona__in=personas)
+
+    learned = Fact.objects.filter(agent=agent, persona__in=personas, source_event=event)
+    keys = [key for found in (quoting(Fact), learned) for key in found.values_list("pk", flat=True)]
+    facts = Fact.objects.filter(agent=agent, pk__in=keys).order_by("-pk")
+    events = quoting(Event).exclude(pk=event.pk).order_by("-pk")
+    rows: list[Any] = [row for found in (events, facts) for row in found.select_related("agent")[:most]]
+    rows += _last_versions(agent, personas, _document_keys(quoting(Document))[:most]).values()
+    return [QuotingMemory(row) for row in rows]
 
 
 def by_type(memories: Collection[QuotingMemory]) -> dict[str, list[Any]]:
@@ -174,6 +173,15 @@ def by_type(memories: Collection[QuotingMemory]) -> dict[str, list[Any]]:
         f"{model._meta.model_name}s": [one.memory.pk for one in memories if isinstance(one.memory, model)]
         for model in (Event, Fact, Document)
     }
+
+
+def _last_versions(
+    agent: Agent, personas: Collection[str], keys: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], Document]:
+    """The last version of each document, by persona and address."""
+    rows = Document.objects.filter(agent=agent, persona__in=personas, address__in=[address for _, address in keys])
+    last = {(row.persona, row.address): row for row in rows.select_related("agent").order_by("version")}
+    return {key: last[key] for key in keys}
 
 
 def _document_keys(rows: Any) -> list[tuple[str, str]]:
@@ -236,13 +244,13 @@ def event_erase(
     """Erase one event, with the logged contexts that quote it or a secret in it. The summary of its session is derived
     again from the events that stay; a session without any goes.
 
-    `events`, `facts` and `documents` of the agent are erased too, with receipts of their own. `reason` is stored in
-    each receipt, so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if one no longer
+    `events`, `facts` and `documents` of the agent are erased too, each type with a receipt. `reason` is stored in it,
+    so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if one no longer
     exists.
     """
     by.require(ERASE, event.agent)
     reason = reason_check(reason)
-    keys = list(dict.fromkeys((event.pk, *events)))
+    keys = dict.fromkeys((event.pk, *events))
     found = list(Fact.objects.filter(agent=event.agent, pk__in=facts).order_by("pk"))
     versions = versions_of(event.agent, documents)
     quote_scan = scan_tables(event.agent, found, versions, events_of(event.agent, keys))
@@ -257,9 +265,11 @@ def event_erase(
     erasure = erasure_of(agent, found, versions, events=gone, quote_scan=quote_scan)
     rows, quoting = _quotes_erase(erasure, found)
     erased = Counter(events_remove(gone, quoting=quoting, by=by, reason=reason, rows=rows))
-    for fact in found:
-        entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
-        erased.update(owner_erase(FACTS_CALL, [agent.pk, [fact.pk], quoting], entry=entry, rows={}))
+    if found:
+        entry = receipt_describe(
+            by=by, action="fact.erase", target=found[0], agent=agent, reason=reason, label="A fact"
+        )
+        erased.update(owner_erase(FACTS_CALL, [agent.pk, list(erasure.fact_ids), quoting], entry=entry, rows={}))
     erased.update(documents_remove(versions, quoting=quoting, by=by, reason=reason))
     return Receipt(erased), erasure
 
@@ -267,35 +277,32 @@ def event_erase(
 def events_remove(
     events: Sequence[Event], *, quoting: Sequence[int], by: Principal, reason: str, rows: Mapping[str, int]
 ) -> dict[str, int]:
-    """Delete events of a locked agent, with a receipt for each; returns counts by table, with `rows` added."""
-    total: Counter[str] = Counter()
-    sessions = {(event.persona, event.loop_id): event for event in events}
-    for place, event in enumerate(events):
-        agent, persona = event.agent, event.persona
-        index_remove(agent.pk, persona, ItemType.EVENT, [str(event.pk)])
-        feed_changes_record([feed_change_draft("event.erased", agent, persona, "event", event.pk)])
-        entry = receipt_describe(
-            by=by, action="event.erase", target=event, agent=agent, reason=reason, label="An event"
-        )
-        total.update(
-            owner_erase(
-                "nous_erase_event(%s, %s::bigint, %s::bigint[], %s::jsonb)",
-                [agent.pk, event.pk, list(quoting)],
-                entry=entry,
-                rows={**(dict(rows) if place == 0 else {}), "searchitem": 1},
-            )
-        )
-    for event in sessions.values():
-        loop_renew(event.agent, event.persona, event.loop_id)
-    return dict(total)
+    """Delete events of a locked agent, with one receipt; returns counts by table, with `rows` added."""
+    agent, keys = events[0].agent, [event.pk for event in events]
+    for persona in Persona.values:
+        of_persona = [str(event.pk) for event in events if event.persona == persona]
+        index_remove(agent.pk, persona, ItemType.EVENT, of_persona)
+    feed_changes_record(feed_change_draft("event.erased", agent, one.persona, "event", one.pk) for one in events)
+    entry = receipt_describe(
+        by=by, action="event.erase", target=events[0], agent=agent, reason=reason, label="An event"
+    )
+    done = owner_erase(
+        "nous_erase_events(%s, %s::bigint[], %s::bigint[], %s::jsonb)",
+        [agent.pk, keys, list(quoting)],
+        entry=entry,
+        rows=Counter(rows) + Counter(searchitem=len(keys)),
+    )
+    for persona, loop_id in {(event.persona, event.loop_id): None for event in events}:
+        loop_renew(agent, persona, loop_id)
+    return done
 
 
-def events_of(agent: Agent, keys: Sequence[int]) -> list[Event]:
+def events_of(agent: Agent, keys: Collection[int]) -> list[Event]:
     """The events of an agent with these ids. Raises NotFound if one is gone."""
-    events = list(Event.objects.filter(agent=agent, pk__in=keys).order_by("pk"))
-    if missing := set(keys) - {event.pk for event in events}:
+    events = {event.pk: event for event in Event.objects.filter(agent=agent, pk__in=keys)}
+    if missing := set(keys) - events.keys():
         raise NotFound(f"There is no such event: {min(missing)}.")
-    return events
+    return [events[key] for key in keys]
 
 
 def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:

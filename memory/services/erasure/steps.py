@@ -5,7 +5,7 @@ Of known sources, jobs and import records only that a memory was erased is kept:
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import wraps
@@ -75,8 +75,9 @@ class QuoteScan:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """The scope of an erasure: facts, documents and events of an agent with all texts that they ever had; all rows of
-    a `project` or a `user`; or the whole agent, if there is none of these. `secrets` are found however short."""
+    """The scope of an erasure: facts, documents and events of an agent with all texts that they ever had, of events
+    longer ones and the `secrets`; all rows of a `project` or a `user`; or the whole agent, if there is none of these.
+    """
 
     agent: Agent
     fact_ids: tuple[UUID, ...] = ()
@@ -109,12 +110,18 @@ class Erasure:
 
         Each text is searched for in the forms of prompts too, since agents may quote those.
         """
+        return self._needles(parts_of)
+
+    @property
+    def beginnings(self) -> list[str]:
+        """The `needles` without the later parts of texts, by which many rows are searched in a short time."""
+        return self._needles(lambda text: [text[:NEEDLE_CHARACTERS]])
+
+    def _needles(self, parts: Callable[[str], Iterable[str]]) -> list[str]:
         spelled = dict.fromkeys(spelling for text in self.texts for spelling in spellings_of(text))
-        parts = (part for text in spelled for part in parts_of(text))
-        texts = (json.dumps(part, ensure_ascii=False)[1:-1] for part in parts)
-        found = dict.fromkeys(text for text in texts if len(text) >= MIN_NEEDLE_CHARACTERS)
-        secrets = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in sorted(self.secrets))
-        return [*map(str, (*self.fact_ids, *self.document_ids, *self.event_ids)), *dict.fromkeys((*found, *secrets))]
+        texts = (part for text in spelled for part in parts(text) if len(part) >= MIN_NEEDLE_CHARACTERS)
+        escaped = (json.dumps(text, ensure_ascii=False)[1:-1] for text in (*texts, *sorted(self.secrets)))
+        return [*map(str, (*self.fact_ids, *self.document_ids, *self.event_ids)), *dict.fromkeys(escaped)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +151,13 @@ def erasure_of(
     texts = {fact.content for fact in facts}
     changes = FactChange.objects.filter(fact__in=facts)
     texts |= {change.before["content"] for change in changes if isinstance(change.before.get("content"), str)}
-    texts |= {event.content for event in events}
-    texts |= set(LongTermEntry.objects.filter(event__in=events).values_list("text", flat=True))
-    strings = {string for event in events for string in _strings_of(event.metadata)}
+    # What somebody said in few words, others say too.
+    said = [event.content for event in events]
+    said += LongTermEntry.objects.filter(agent=agent, event__in=events).values_list("text", flat=True)
+    texts |= {text for text in said if len(text) >= MIN_STRING_CHARACTERS}
+    said += [f"password: {event.content}" for event in events if " " not in event.content.strip()]
+    said += [text for event in events for text in _named_strings(event.metadata)]
+    strings: set[str] = set()
     for document in documents:
         strings |= {document.text, *_strings_of(document.value)}
     longest = sorted(
@@ -162,7 +173,7 @@ def erasure_of(
         user=user,
         document_ids=tuple(document.pk for document in documents),
         event_ids=tuple(event.pk for event in events),
-        secrets=frozenset(secret for event in events for secret in secrets_in(event.content)),
+        secrets=frozenset(secret for text in said for secret in secrets_in(text)),
     )
 
 
@@ -173,6 +184,15 @@ def _strings_of(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
             yield from _strings_of(one)
+
+
+def _named_strings(value: Any, name: str = "") -> Iterator[str]:
+    """Every string within a JSON value, after the name of its member."""
+    if isinstance(value, str):
+        yield f"{name}: {value}"
+    elif isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else ((name, one) for one in value):
+            yield from _named_strings(one, key)
 
 
 def parts_of(text: str) -> Iterator[str]:
@@ -236,11 +256,11 @@ def quoting_keys(model: type[models.Model], erasure: Erasure) -> list[Any]:
     return sorted(found.union(rows.values_list("pk", flat=True)))
 
 
-def rows_quoting(model: type[models.Model], erasure: Erasure) -> models.QuerySet:
-    """Rows of the agent that contain an id, or a part of a text, of the erasure."""
+def rows_quoting(model: type[models.Model], erasure: Erasure, needles: list[str] | None = None) -> models.QuerySet:
+    """Rows of the agent that contain one of `needles`, by default any of the erasure."""
     table = connection.ops.quote_name(model._meta.db_table)
     rows = model._default_manager.filter(agent=erasure.agent)
-    return rows.extra(where=[quoting_sql(table)], params=[erasure.needles])  # noqa: S610  (names of our own tables)
+    return rows.extra(where=[quoting_sql(table)], params=[erasure.needles if needles is None else needles])  # noqa: S610  (names of our own tables)
 
 
 def still_quoted(erasure: Erasure) -> dict[str, int]:
@@ -395,7 +415,7 @@ def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
 
 
 def event_reviews(erasure: Erasure) -> list[UUID]:
-    """The reviews that are about erased events alone; those of other memories too name these events no longer."""
+    """The reviews that are about erased events alone; those of other memories too name erased events no longer."""
     named = [[ItemType.EVENT.value, str(key)] for key in erasure.event_ids]
     reviews: dict[UUID, MemoryReview] = {}
     for item in named:

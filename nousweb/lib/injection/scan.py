@@ -231,17 +231,18 @@ def secret_in(text: str) -> str:
     return next((name for name, pattern in _secrets() if pattern.search(text)), "")
 
 
-MIN_SECRET_CHARACTERS = 5
+_OF_SECRETS = re.compile(r"(?!-----|[\dT:.+-]+Z?$)(?=.*\d|\S{16})(?=.*[^\W\d_])\S{5,}")
+"""What is so rarely said of anything else that texts with it can be found: with digits and letters, and no moment."""
 
 
 def secrets_in(text: str) -> frozenset[str]:
-    """The secrets that a text contains, each without what names it ("password: "), with MIN_SECRET_CHARACTERS or more.
-    Of a private key only the first line looks the same each time, so it is none of them."""
+    """The secrets that a text contains, each without what names it ("password: "), as far as others can be found by
+    them. Of a private key, of which only the first line always looks the same, there is none."""
     if not _SECRET_HINT.search(text):
         return frozenset()
-    found = (match[0] for _, pattern in _secrets() for match in pattern.finditer(text))
-    values = (one if "://" in one else re.split(r"[\s:=\"'`]+", one.rstrip("=\"'`.,;:!?)"))[-1] for one in found)
-    return frozenset(one for one in values if len(one) >= MIN_SECRET_CHARACTERS and not one.endswith("-----"))
+    matches = (match for _, pattern in _secrets() for match in pattern.finditer(text))
+    values = (match[match.re.groups].split("&")[0].rstrip(".,;:!?)") for match in matches)
+    return frozenset(one for one in values if _OF_SECRETS.fullmatch(one))
 
 
 @lru_cache(maxsize=64)
@@ -270,9 +271,13 @@ def _best_match(text: str, threshold: float, trust: str) -> InjectionMatch | Non
         before: tuple[str, frozenset[str]] = ("", frozenset())
         for sentence in sentences(block):
             own = features_in(sentence)
+            both = own | before[1]
+            if both not in (own, before[1]):
+                # Of two sentences that each say something, none says nothing but a wish.
+                both -= {"manner"}
             for words, features, less in (
                 (sentence, own, 0.0),
-                (f"{before[0]} {sentence}", own | before[1], LOWERED),
+                (f"{before[0]} {sentence}", both, LOWERED),
             )[: 2 if before[0] else 1]:
                 found = _sentence_match(words, features, less, trust)
                 if found is not None and (best is None or found.score > best.score):

@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.text import Truncator
 
+from context.models import ContextRun
 from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from memory.models import (
@@ -46,6 +47,7 @@ from memory.services.erasure import (
     subject_erase,
     user_erase,
 )
+from memory.services.erasure.steps import erasure_of, rows_quoting
 from memory.services.users import (
     CHANGE,
     KEYED,
@@ -59,9 +61,12 @@ from memory.services.users import (
 from memory.transfer.agent_export import user_export
 from nousweb.console.common import FORM, TYPE_PAGES, Action, Column, ListPage, Title, agent_page, page_of, refused_on
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
+from nousweb.console.templatetags.visible import shown_plain
 from nousweb.lib.bounds import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
 from nousweb.lib.errors import NotFound
 
+PROMPTS_READ = 2_000
+"""Latest prompts that are searched for quotes before an erasure, which takes all that there are."""
 QUOTED = 300
 """Characters of a text by which a page of an erasure names it."""
 LATEST = 100
@@ -186,8 +191,8 @@ NOUNS = {"loop": "session", "session": "working memory session"}
 def _offer(one: QuotingMemory) -> str:
     memory, persona = one.memory, one.memory.get_persona_display().lower()
     if isinstance(memory, Document):
-        return f"{memory} ({persona}, {memory.state}; {'quotes' if one.quotes else 'names'} it)"
-    return f"{Truncator(memory.content).chars(QUOTED)} ({memory._meta.verbose_name}, {persona})"
+        return f"{shown_plain(memory)} ({persona}, {memory.state}; {'quotes' if one.quotes else 'names'} it)"
+    return f"{shown_plain(Truncator(memory.content).chars(QUOTED))} ({memory._meta.verbose_name}, {persona})"
 
 
 class EraseForm(forms.Form):
@@ -253,12 +258,22 @@ def agent_event_erase(request: HttpRequest, scope: PersonaScope, event: Event) -
         meaning="This cannot be undone. To withdraw the event and keep the record, mark it as wrong instead.",
         quote=Truncator(event.content).chars(QUOTED),
         expected=scope.agent.slug,
-        goes=lambda: [(1, "event")],
+        goes=lambda: [
+            (1, "event"),
+            (_prompts_quoting(event, scope.by), f"of the latest {PROMPTS_READ:,} stored prompts, where it is quoted"),
+        ],
         back=scope.url(event),
         receipt={"action": "event.erase", "agent": scope.agent.slug},
         run=lambda reason, chosen: event_erase(event=event, by=scope.by, reason=reason, **by_type(chosen)),
         offered=memories_quoting(event, personas=personas_of(scope.by)),
     )
+
+
+def _prompts_quoting(event: Event, by: Principal) -> int:
+    runs = ContextRun.objects.visible_to(by).filter(agent=event.agent).order_by("-created_at")
+    erasure = erasure_of(event.agent, [], events=[event])
+    latest = list(runs.values_list("pk", flat=True)[:PROMPTS_READ])
+    return rows_quoting(ContextRun, erasure, erasure.beginnings).filter(pk__in=latest).count()
 
 
 @memory_page("memory.view_document", ERASE, of=Document, methods=FORM)

@@ -1,9 +1,9 @@
-"""Let one event be erased."""
+"""Let events be erased."""
 
 from django.db import migrations
 
 ERASE_EVENT = r"""
-CREATE FUNCTION nous_erase_event(agent bigint, erased bigint, quoting bigint[], receipt jsonb) RETURNS jsonb
+CREATE FUNCTION nous_erase_events(agent bigint, erased bigint[], quoting bigint[], receipt jsonb) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     texts text[];
@@ -14,47 +14,49 @@ DECLARE
     words_of text;
 BEGIN
     IF receipt->>'action' <> 'event.erase' THEN
-        RAISE EXCEPTION 'this erases an event' USING ERRCODE = 'check_violation';
+        RAISE EXCEPTION 'this erases events' USING ERRCODE = 'check_violation';
     END IF;
-    SELECT lower(concat_ws(' ', e.content, e.metadata::text)) INTO words_of
-    FROM memory_event e WHERE e.agent_id = agent AND e.id = erased;
-    IF NOT FOUND THEN
+    SELECT array_agg(e.id), lower(string_agg(concat_ws(' ', e.content, e.metadata::text), E'\n'))
+    INTO erased, words_of FROM memory_event e WHERE e.agent_id = agent AND e.id = ANY (erased);
+    IF erased IS NULL THEN
         RAISE EXCEPTION 'there is no such event' USING ERRCODE = 'check_violation';
     END IF;
     PERFORM set_config('nous.erasure', 'on', true);
     SELECT array_agg(held.text), array_agg(held.since) INTO texts, since FROM (
         SELECT part AS text, min(content.since) AS since FROM (
             SELECT e.content AS text, e.recorded_at AS since
-            FROM memory_event e WHERE e.agent_id = agent AND e.id = erased
+            FROM memory_event e WHERE e.agent_id = agent AND e.id = ANY (erased)
             UNION ALL SELECT l.text, l.created_at
-            FROM memory_longtermentry l WHERE l.agent_id = agent AND l.event_id = erased) content, LATERAL (
+            FROM memory_longtermentry l WHERE l.agent_id = agent AND l.event_id = ANY (erased)) content, LATERAL (
             SELECT left(content.text, 60) AS part
             UNION SELECT substr(content.text, start, 40)
             FROM generate_series(31, length(content.text) - 40, greatest(20, length(content.text) / 200)) start
             WHERE length(content.text) > 60
             UNION SELECT right(content.text, 40) WHERE length(content.text) > 60) parts
         WHERE length(part) >= 20 GROUP BY part
-        UNION ALL SELECT erased::text, '-infinity') held;
+        UNION ALL SELECT one.id::text, '-infinity' FROM unnest(erased) one(id)) held;
 
     -- What stays no longer names what goes.
-    UPDATE memory_fact f SET source_event_id = NULL WHERE f.agent_id = agent AND f.source_event_id = erased;
-    DELETE FROM memory_episodeevent m WHERE m.agent_id = agent AND m.event_id = erased;
+    UPDATE memory_fact f SET source_event_id = NULL WHERE f.agent_id = agent AND f.source_event_id = ANY (erased);
+    DELETE FROM memory_episodeevent m WHERE m.agent_id = agent AND m.event_id = ANY (erased);
     WITH gone AS (
         DELETE FROM memory_memoryreview r WHERE r.agent_id = agent
-            AND r.details->'items' = jsonb_build_array(jsonb_build_array('event', erased::text)) RETURNING r.id)
+            AND jsonb_typeof(r.details->'items') = 'array' AND r.details->'items' <> '[]' AND NOT EXISTS (
+                SELECT FROM jsonb_array_elements(r.details->'items') item
+                WHERE item->>0 <> 'event' OR item->>1 <> ALL (erased::text[])) RETURNING r.id)
     SELECT coalesce(array_agg(gone.id::text), '{}'), count(*) INTO asked, count FROM gone;
     done := done || jsonb_build_object('memoryreview', count);
-    DELETE FROM memory_longtermentry l WHERE l.agent_id = agent AND l.event_id = erased;
+    DELETE FROM memory_longtermentry l WHERE l.agent_id = agent AND l.event_id = ANY (erased);
     GET DIAGNOSTICS count = ROW_COUNT;
     done := done || jsonb_build_object('longtermentry', count);
-    DELETE FROM memory_event e WHERE e.agent_id = agent AND e.id = erased;
+    DELETE FROM memory_event e WHERE e.agent_id = agent AND e.id = ANY (erased);
     GET DIAGNOSTICS count = ROW_COUNT;
     done := done || jsonb_build_object('event', count);
 
     UPDATE identity_auditevent a SET before = NULL, after = NULL, message = '', object_label = ''
     WHERE a.agent_id = agent AND a.action NOT IN (
         'document.erase', 'event.erase', 'fact.erase', 'project.erase', 'user.erase', 'subject.erase', 'agent.erase') AND (
-        (a.object_type = 'event' AND a.object_id = erased::text)
+        (a.object_type = 'event' AND a.object_id = ANY (erased::text[]))
         OR (a.object_type = 'memoryreview' AND a.object_id = ANY (asked))
         -- Records about memory alone: what people decided stays readable, whatever it quotes.
         OR (a.id = ANY (quoting) AND a.object_type IN ({blanked})
@@ -92,9 +94,9 @@ DECLARE
     called regprocedure;
     source text;
 BEGIN
-    EXECUTE format('ALTER FUNCTION nous_erase_event(bigint, bigint, bigint[], jsonb)'
+    EXECUTE format('ALTER FUNCTION nous_erase_events(bigint, bigint[], bigint[], jsonb)'
         ' SET search_path = pg_catalog, %I, pg_temp', current_schema());
-    REVOKE ALL ON FUNCTION nous_erase_event(bigint, bigint, bigint[], jsonb) FROM PUBLIC;
+    REVOKE ALL ON FUNCTION nous_erase_events(bigint, bigint[], bigint[], jsonb) FROM PUBLIC;
     -- The receipt of the new erasure is a receipt to the others too.
     FOR called IN SELECT unnest(ARRAY[
         'nous_erase_facts(bigint, uuid[], bigint[], jsonb)', 'nous_erase_documents(bigint, uuid[], bigint[], jsonb)',
@@ -108,8 +110,8 @@ BEGIN
     END LOOP;
 END $$;
 """
-"""Deletes one event and the reviews that are about nothing else, and blanks what the audit trail says of it: the
-records about it, and of `quoting` those about memory that quote a text of it of twenty characters or more and are no
+"""Deletes events and the reviews that are about nothing else, and blanks what the audit trail says of them: the records
+about them, and of `quoting` those about memory that quote a text of theirs of twenty characters or more and are no
 older."""
 
 BLANKED = (
@@ -127,6 +129,6 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(
             ERASE_EVENT.replace("{blanked}", BLANKED),
-            "DROP FUNCTION nous_erase_event(bigint, bigint, bigint[], jsonb)",
+            "DROP FUNCTION nous_erase_events(bigint, bigint[], bigint[], jsonb)",
         )
     ]
