@@ -60,10 +60,10 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
 
 HELPS: Mapping[str, tuple[str, str]] = {
     "over_budget": ("Raise a budget", "settings"),
-    "low_importance": ("See the profile", "profile"),
-    "excluded_kind": ("See the profile", "profile"),
-    "low_trust": ("See the profile", "profile"),
-    "contested": ("See the profile", "profile"),
+    "low_importance": ("Use another profile", "profile"),
+    "excluded_kind": ("Use another profile", "profile"),
+    "low_trust": ("Use another profile", "profile"),
+    "contested": ("Use another profile", "profile"),
 }
 """What would include all that were left out for one reason: the words and the page of a link, by verdict."""
 SCOPES = ("task", "project", "global")

@@ -209,20 +209,18 @@ class PromptView:
 
     @cached_property
     def told(self) -> list[dict[str, Any]]:
-        """The sections with tokens that add up to those of the prompt, as its memories are listed: a section of
-        memories has those of its memories, and last are the headings and line breaks of all."""
-        rows = []
-        for row in self.rows:
-            memories = [piece["tokens"] for piece in row["pieces"] if piece["type"] in MEMORY_TYPES]
-            rows.append({**row, "tokens": sum(memories) if memories else row["tokens"], "is_memory": bool(memories)})
-        rest = {
-            "key": "",
-            "label": "Headings and line breaks",
-            "at": "#parts",
-            "css_class": "seg-rest",
-            "left_out": {},
-            "pieces": (),
-        }
+        """The sections with tokens that add up to those of the prompt: each has those of its pieces, an identity also
+        its headings, as its budget counts them; and last are the headings and line breaks of all."""
+        rows = [
+            {
+                **row,
+                "tokens": sum(piece["tokens"] for piece in row["pieces"] if row.get("key") != "identity")
+                or row["tokens"],
+                "is_memory": any(piece["type"] in MEMORY_TYPES for piece in row["pieces"]),
+            }
+            for row in self.rows
+        ]
+        rest = {"key": "", "label": "Headings and line breaks", "at": "#part-", "css_class": "seg-rest", "pieces": ()}
         return [*rows, {**rest, "tokens": max(self.record.tokens - sum(row["tokens"] for row in rows), 0)}]
 
     @cached_property
@@ -500,9 +498,10 @@ class PromptView:
             )
         counts, time = {one["code"]: one["count"] for one in self.verdicts}, self.time
         excluded = (self.record.decisions.get("policy") or {}).get("excluded_kinds", ())
-        pages = {"profile": reverse("context_profile", args=[self.record.profile_id or "-"])}
+        pages = {"profile": reverse("context_profiles")}
         if by and by.may(CHANGE):
-            pages["settings"] = f"{reverse('agent_context_settings', args=[self.slug])}#budgets-title"
+            settings = reverse("agent_context_settings", args=[self.slug])
+            pages = {"profile": f"{settings}#general-title", "settings": f"{settings}#budgets-title"}
         helps = {code: (label, pages[page]) for code, (label, page) in HELPS.items() if page in pages}
         return [
             {

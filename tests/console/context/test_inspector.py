@@ -109,7 +109,13 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     assert round(sum(one.width for one, _, _ in shown.sections)) == 100, "the smallest can be told apart"
     assert min(one.width for one, tokens, _ in shown.sections if tokens) > 2
     assert f'value="{shown.share}" max="100"' in text(page), "of the budget"
-    links = re.findall(r'href="(#part-\w+)"', text(page))
+    name, size = r"[A-Z][^<\n]*[a-z]", r'<span class="num">([\d,]+)[ <]'
+    legend = re.findall(rf">({name})</a>\s*{size}", text(page).partition("budget-parts")[2])
+    heads = re.findall(rf">({name})</span>\s*{size}", text(page))
+    rest, whole = re.findall(r'prompt-rest">.*?([\d,]+)</', text(page))
+    assert legend == [*heads, ("Headings and line breaks", rest)], "one size of each section"
+    assert sum(int(tokens.replace(",", "")) for _, tokens in legend) == int(whole.replace(",", ""))
+    links = re.findall(r'href="(#part-\w*)"', text(page))
     assert all(f'id="{link[1:]}"' in text(page) for link in links), "each leads to its section"
     page = browser(alice).get(URL, {"input": EXPORT, "tab": "memories"})
     found, always = shown.memories
