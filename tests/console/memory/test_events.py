@@ -1,5 +1,6 @@
 """The log in the console: by loop, event by event, and one event."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -12,6 +13,7 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from memory.models import Event, LoopSummary, MemoryReview
 from memory.services.events import events_record
+from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.reviews.undo import review_undo
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.common import query_without
@@ -173,6 +175,7 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     Agent.objects.filter(pk=ada.pk).update(kind="squire")
     ada.refresh_from_db()
     event, same = make_events(ada, actor, WRONG, WRONG, loop_id="one")
+    fact = fact_learn(agent=ada, content="The timeout of the ferry's mail is short.", by=actor).fact
     embed_pending_rows()
     run = make_run(ada, actor, "How long is the timeout of the ferry's mail?", session="two")
     assert WRONG in run.system_prompt
@@ -193,6 +196,10 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     assert "later quarantined" in of_run.lower()
     assert "See the next prompt" in of_run
     assert wrong not in of_run
+    assert fact.content in run.system_prompt
+    fact_invalidate(fact=fact, by=Principal.of_user(bob), reason="It is not.")
+    [proof] = re.findall(r'href="([^"]+)">See the next prompt', of_run)
+    assert "The fact is" not in markup(client.get(unescape(proof))), "an event was changed"
     browser(bob).post(reverse("agent_event_wrong", args=["ada", same.pk]), {"reason": "So is this."})
     assert WRONG not in prompt()
     page = browser(bob).get(event.get_absolute_url())

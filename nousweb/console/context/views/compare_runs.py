@@ -141,7 +141,11 @@ class SaidBy(NamedTuple):
     section: str = ""
 
 
-REMEDIES = {"fact": ("agent_fact_change", "invalidate"), "document": ("agent_document_erase",)}
+REMEDIES = {
+    "fact": ("agent_fact_change", "invalidate"),
+    "document": ("agent_document_erase",),
+    "event": ("agent_event_erase",),
+}
 """The page that takes a memory out of prompts, by its type: its name and its arguments behind the memory's key."""
 
 
@@ -203,7 +207,7 @@ def repeats_of(fact: Fact, slug: str, record: ContextRecord) -> tuple[str, tuple
         said = what_is_still_said(fact.content, fact.subject, text)
         if said and said not in newer:
             page, *arguments = REMEDIES.get(kind, ("",))
-            remedy = reverse(page, args=[slug, key, *arguments]) if page and uuid_of(key) else ""
+            remedy = reverse(page, args=[slug, key, *arguments]) if page and (kind == "event" or uuid_of(key)) else ""
             shown, url = snippet(text, [said]), memory_item_url(slug, kind, key)
             found.setdefault(said, []).append(SaidBy(kind, shown, url, remedy, one.section))
     rows = [one for some in found.values() for one in some]
@@ -347,9 +351,10 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
 
 
 def _changed_fact(request: HttpRequest, agent: Agent, by: Principal, run: ContextRun, comparison: RunComparison) -> str:
-    """The fact that ?fact= names; else, with the next prompt, the one of those removed that `by` changed last."""
-    if asked := request.GET.get("fact", ""):
-        return asked
+    """The fact that ?fact= names, none if it is empty, as after a change of another memory; without it, with the next
+    prompt, the one of those removed that `by` changed last."""
+    if "fact" in request.GET:
+        return request.GET["fact"]
     removed = [one.id for one in comparison.items if (one.type, one.change) == ("fact", "removed")]
     gone = [key for one in removed if (key := uuid_of(one))]
     if not gone or request.GET.get("b", NOW) != NOW:

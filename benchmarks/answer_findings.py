@@ -1,0 +1,68 @@
+"""Findings of answers against the memories of their prompts: python -m benchmarks.answer_findings [FILE]
+
+On LoCoMo: the observations of a session are the memories, alone and with 30 of other sessions.
+
+- false alarms: share of true answers, the summaries of the sessions, of which a page says that a memory says otherwise.
+- found: share of answers of one sentence, an observation with another number, or denied, or with the names of both
+  speakers swapped, of which it does.
+"""
+
+import json
+import os
+import random
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import django
+
+from benchmarks.locomo import DEFAULT_FILE
+
+OTHERS = 30
+
+
+def spoilt(text: str, speakers: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """A text that says otherwise, by what was done to it."""
+    if re.search(r"\d", text):
+        yield "number", re.sub(r"\d+", lambda found: str(int(found[0]) + 3), text, count=1)
+    if re.search(r" (is|was|has|will) ", text):
+        yield "denied", re.sub(r" (is|was|has|will) ", r" \1 not ", text, count=1)
+    mine = next((one for one in speakers if text.startswith(f"{one} ")), "")
+    if mine and speakers[mine == speakers[0]] not in text:
+        yield "name", text.replace(mine, speakers[mine == speakers[0]])
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
+    django.setup()
+    from context.feedback.sentence_notes import sentence_notes
+    from nousweb.console.context.views.context_runs import answer_findings
+
+    def alarmed(answer: str, memories: list[str]) -> bool:
+        notes = sentence_notes(answer, {}, dict(enumerate(memories, 1)))
+        return bool(answer_findings(answer, notes)[0])
+
+    chance, counts = random.Random(1), dict[str, list[bool]]()
+    for one in json.loads(Path(sys.argv[1] if sys.argv[1:] else DEFAULT_FILE).read_text()):
+        told = {
+            name.removesuffix("_observation"): [fact[0] for facts in observed.values() for fact in facts]
+            for name, observed in one["observation"].items()
+        }
+        speakers = one["conversation"]["speaker_a"], one["conversation"]["speaker_b"]
+        for session, memories in told.items():
+            beside = [fact for other, facts in told.items() if other != session for fact in facts]
+            more = [*memories, *chance.sample(beside, min(OTHERS, len(beside)))]
+            if summary := one["session_summary"].get(f"{session}_summary"):
+                counts.setdefault("false alarms, own memories", []).append(alarmed(summary, memories))
+                counts.setdefault("false alarms, with others", []).append(alarmed(summary, more))
+            for memory in memories:
+                counts.setdefault("false alarms, said again", []).append(alarmed(memory, more))
+                for what, answer in spoilt(memory, speakers):
+                    counts.setdefault(f"found: {what}", []).append(alarmed(answer, more))
+    for name, found in sorted(counts.items()):
+        sys.stdout.write(f"{name:28} {sum(found):5} of {len(found):5} {sum(found) / len(found):6.1%}\n")
+
+
+if __name__ == "__main__":
+    main()
