@@ -35,7 +35,7 @@ from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_s
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
-from tests.factories import make_fact, make_facts, make_proposal, make_run, pair_review
+from tests.factories import make_fact, make_facts, make_run, pair_review
 from tests.http import browser, markup
 
 
@@ -527,12 +527,3 @@ def test_impact_is_offered_in_queues_to_those_who_may_decide(ada, asked, questio
         assert offer in markup(browser(bob).get(reverse(name), follow=True))
         assert offer not in markup(browser(alice).get(reverse(name), follow=True))
     assert 'formaction="' not in markup(browser(bob).get(reverse("review"), {"status": "applied"}, follow=True))
-
-
-def test_example_of_an_impact_leads_to_the_prompt_where_its_question_is_too_long_for_an_address(ada, actor, alice, bob):
-    """Of letters that an address spells with six characters each, far fewer fit into one."""
-    proposal = make_proposal(ada, actor, "values")
-    run = make_run(ada, actor, "Где хранятся заказы за прошлый год? " * 20)
-    query = {"proposal": str(proposal.pk), "brief": "1"}
-    page = browser(bob).get(reverse("agent_context_blast", args=["ada"]), query, headers={"HX-Request": "true"})
-    assert page.context["impact"]["example"]["url"] == run.get_absolute_url()

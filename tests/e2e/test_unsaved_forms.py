@@ -64,6 +64,7 @@ def test_a_choice_is_asked_about_and_what_loses_nothing_is_not(
     page.get_by_role("checkbox", name="Select all on this page").check()
     assert not is_asked(page)
     page.goto(reverse("agent_playground_compare", args=["ada"]))
+    page.get_by_text("Compare other versions").click()
     page.get_by_label("After", exact=True).select_option("now")
     expect(page.get_by_text("Both sides are the same")).to_be_visible()
     assert not is_asked(page)

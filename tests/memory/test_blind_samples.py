@@ -94,7 +94,7 @@ def test_sample_looks_undecided_to_reviewers_and_changes_nothing(api, bob, actor
     health = browser(bob).get(reverse("agent_health", args=["ada"])).context["problems"]
     assert replaced.get_absolute_url() not in of_fact
     assert "contradicted" not in (of_fact + listed).lower()
-    assert (subject, thing.contradictions) == (None, 0)
+    assert (subject, thing.is_contradicted) == (None, False)
     assert [one for one in health if one["finding"].key == "contested"] == []
     token = api.as_token(actor_token)
     assert token.get("/reviews", {"status": "all"}).json()["items"] == []
