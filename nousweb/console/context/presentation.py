@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from context.engine.analysis.frames import FRAMES, Frame
-from context.engine.assembly.budget_selection import USUAL_REASONS
+from context.engine.assembly.budget_selection import RECENT_REASON, USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import REQUEST, ContextRecord
 from context.models import ASSEMBLE, ContextRun
@@ -592,10 +592,13 @@ def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict
     why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
     known = [(name, candidate.get(key)) for name, key in (("meaning", "cosine"), ("words", "lexical"))]
     parts = " · ".join(f"{name} {share:.2f}" for name, share in known if share is not None)
-    if _by_time(candidate, time):
-        why = "The question asks about this day: what happened then comes first."
+    if day := _by_time(candidate, time):
+        why = f"The question asks about this day: what happened then comes first ({parts})."
+        parts = f"date {day}" + (f" · {parts}" if candidate.get("lexical") else "")
+    if is_recent := note == RECENT_REASON:
+        why, parts = f"{note} {why}", note[:-1].lower()
     shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
-    return {**shown, "when": str(candidate.get("happened_at") or "")[:10]}
+    return {**shown, "when": str(candidate.get("happened_at") or "")[:10], "is_recent": is_recent}
 
 
 def _came(section: Mapping[str, Any], candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:

@@ -506,6 +506,18 @@ def test_failed_run_says_which_memory_of_its_prompt_is_contradicted_by_now(ada, 
     shown = text(browser(bob).get(run.get_absolute_url()))
     assert re.search(r"The prompt had “The ledger export waits 60 seconds.”, contradicted [^<]+\.", shown)
     assert f'href="{reverse("memory_review_detail", args=[review.pk])}">Resolve' in shown
+    row = re.search(r"<tr data-keyitem(?:(?!</tr>).)*waits 60 seconds.*?</tr>", shown, re.DOTALL)[0]
+    near, menu = row.split("menu-items")
+    assert ["Mark as wrong" in part for part in (near, menu)] == [False, True], "the answer does not refer to it"
+
+
+def test_memory_that_was_kept_as_one_of_the_most_recent_says_so_instead_of_its_relevance(ada, actor, alice, ledger):
+    run = make_run(ada, actor)
+    assert re.search(r'relevance"[^>]*>\s*<span>\d\.\d\d<', text(browser(alice).get(run.get_absolute_url())))
+    kept = [{**one, "reason": "Kept as one of the most recent."} for one in run.candidates]
+    ContextRun.objects.filter(pk=run.pk).update(candidates=kept)
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    assert re.search(r'relevance"[^>]*>\s*<span class="relevance-parts">kept as one of the most recent<', shown)
 
 
 def test_answer_that_was_recognised_as_of_no_memory_says_no_more_than_that(ada, actor, alice, ledger):

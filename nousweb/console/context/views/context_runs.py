@@ -186,8 +186,6 @@ FINDINGS = {
 }
 """What the memory of a note says beside what the answer does, by the kind of the note, the worst first."""
 FINDINGS_TOLD = 3
-LEGEND = {"same": "says the same", "": "only shares words"}
-"""The kinds of notes that are no findings: a legend has the first of each."""
 ABSENT, DOUBTFUL = 0, -1
 LOOKS = {ABSENT: "answer-absent", DOUBTFUL: "answer-doubtful"}
 """Stand in an answer, beside the numbers of its memories, for what the prompt does not have, and for the words by which
@@ -552,8 +550,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         if not some or any(one.key in numbers for one in some)
     }
     findings, doubtful = answer_findings(run.response, notes)
-    firsts = {note.kind: note.key for some in reversed(notes.values()) for note in reversed(some)}
-    check["legend"] = [(kind or "shared", firsts[kind], told) for kind, told in LEGEND.items() if kind in firsts]
+    check["same"] = next((note.key for some in notes.values() for note in some if note.kind == "same"), None)
     check["findings"], check["more"] = findings[:FINDINGS_TOLD], len(findings[FINDINGS_TOLD:])
     check["contested"] = [
         one
