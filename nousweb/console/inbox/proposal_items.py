@@ -30,11 +30,14 @@ WARNING_WORDS = {
     "mixed_direction": "mixed directions",
     "hidden_character": "hidden characters",
 }
+BY_ITSELF = "An agent may change this itself once a day; people look the change over afterwards."
 RISK_MEANING = {
-    Risk.LOW: "An agent may change this itself once a day; people look the change over afterwards.",
-    Risk.MEDIUM: "Every change of {section} is: it says where the agent runs and what it can access. A person decides.",
-    Risk.HIGH: "Every change of {section} is, whatever it says: it is about who the agent is or what it must never do. "
-    "Only a person can approve it.",
+    Section.CHARACTER: "Character says who the agent is. Only a person can approve it.",
+    Section.VALUES: "Values say what comes first to the agent. Only a person can approve it.",
+    Section.BOUNDARIES: "Boundaries say what the agent must never do. Only a person can approve it.",
+    Section.ENVIRONMENT: "Environment says where the agent runs and what it can access. A person decides.",
+    Section.PROTOCOLS: BY_ITSELF,
+    Section.PREFERENCES: BY_ITSELF,
 }
 RAISED = (
     "It changes {size:,} characters, more than one takes in at a glance; else a change of {section} is of {own} risk."
@@ -205,7 +208,7 @@ class ProposalItem:
         section = Section(self.proposal.section)
         own, sides = SECTION_POLICY[section].risk, (self.base_text, self.proposal.content)
         if own == self.proposal.risk:
-            return RISK_MEANING[own].format(section=section.label)
+            return RISK_MEANING[section]
         if change_risk(section, *sides) != self.proposal.risk:
             # Its size is not why: the guardrail tells what is.
             return self.proposal.guardrail

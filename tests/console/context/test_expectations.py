@@ -234,6 +234,7 @@ def test_expectation_names_its_section_as_prompts_head_it(ada, console, reviewer
 def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, console, reviewer):
     failed = make_run(ada, actor, "Who is on call?", "s1")
     context_outcome(run=failed, outcome="failure", by=actor)
+    type(failed).objects.filter(pk=failed.pk).update(created_at=clock.now() - timedelta(days=13))
     held = "The pier closes in storms."
     review = make_review(ada, reviewer, held, "The pier stays open in storms.", subject="pier")
     embed_pending_rows()

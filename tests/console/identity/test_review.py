@@ -311,7 +311,7 @@ def test_review_tells_what_makes_its_risk(ada: Agent, actor: Principal, bob: Use
     page = markup(browser(bob).get(reverse("proposal", args=[long.pk])))
     assert "It changes 1,319 characters, more than one takes in at a glance" in page
     page = markup(browser(bob).get(reverse("proposal", args=[high.pk])))
-    assert "Every change of Values is, whatever it says" in page
+    assert "Values say what comes first to the agent. Only a person can approve it." in page
 
 
 def test_review_withdrawal_is_of_ones_own_proposal_only(ada: Agent, actor: Principal, bob: User) -> None:

@@ -226,8 +226,8 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
 
 
 def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> list[tuple[ContextRun, Fact | None, str]]:
-    """Prompts about whose questions there is no expectation: those that failed in the last days, and the latest ones
-    whose answer took a side of a contradiction that was resolved since, with the fact that holds; and of each the
+    """Prompts about whose questions there is no expectation: those that failed in the last two weeks, and the latest
+    ones whose answer took a side of a contradiction that was resolved since, with the fact that holds; and of each the
     address of the form that begins with it."""
     runs = (
         ContextRun.objects.visible_to(by)
@@ -235,7 +235,7 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
         .exclude(input__in=[one.input for one in found])
     )
     runs = runs.only("input", "created_at", "outcome", "outcome_note").order_by("-created_at")
-    failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - RECENT)[:SUGGESTED]
+    failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - 2 * RECENT)[:SUGGESTED]
     decided = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION, resolution__in=ONE_HOLDS)
     holds: dict[str, Fact] = {
         str(side): fact
