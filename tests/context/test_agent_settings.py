@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
+from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.models import ContextRun
 from identity.models import AuditEvent
@@ -268,3 +269,14 @@ def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada,
     assert (used["budget_user_profile"].tokens, used["budget_user_profile"].cut) == (profile["tokens"], 2)
     refused = admin.post(url, {"base_version": "0", "budget_facts": "-1"})
     assert re.search(r'id="id_budget_facts_error">[^<]*greater than or equal to 0', markup(refused))
+
+
+def test_settings_page_compares_sections_only_with_each_other(api, admin, actor_token, charlie):
+    assert api.as_token(actor_token).post("/context", ASK).status_code == 200
+    page, person = reverse("agent_context_settings", args=["ada"]), browser(charlie)
+    settings_put(admin, budgets={"total": 20_000})
+    shown = person.get(page)
+    assert shown.context["scale"] < 20_000
+    assert 'viewBox="0 0 20000 1"' in markup(shown), "the whole prompt has a scale of its own"
+    settings_put(admin, budgets=dict.fromkeys(SECTION_BUDGETS, 0))
+    assert person.get(page).status_code == 200

@@ -153,11 +153,13 @@ def inbox_list(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     tabs = inbox_tabs(by, None if part.is_filtered else part)
     parts = [tab for tab in tabs if tab["count"] and (tab["active"] or not tab.get("is_apart"))]
     if part.is_filtered or not any(tab["active"] for tab in parts):
-        parts.insert(0, {"label": part.label, "url": part.url(), "active": True, "count": search.count()})
+        label = f"{part.label}, filtered" if part.is_filtered else part.label
+        parts.insert(0, {"label": label, "url": part.url(), "active": True, "count": search.count()})
     for tab in parts:
         tab["url"] += f"{'&' if '?' in tab['url'] else '?'}start=1"
     shown = next((row.entry.type for row in rows if row.entry.id == pk), "")
-    if shown and part.view != "applied" and part.status == "pending":
+    if shown and part.status == "pending" and not (part.is_filtered or part.split.scope or part.view == "applied"):
+        # The item is in all of them too, which come first: there, one stays at it.
         parts[0]["url"] = InboxFilter().item_url(shown, pk)
     return render(request, "inbox/_beside.html", {"parts": parts, "rows": rows, "shown": pk})
 

@@ -49,6 +49,15 @@ def proposal(ada: Agent, actor: Principal) -> ChangeProposal:
     return make_proposal(ada, actor)
 
 
+def test_low_risk_is_explained_only_of_an_identity(ada: Agent, actor: Principal, bob: User) -> None:
+    make_proposal(ada, actor, "protocols", "Ask first.")
+    make_review(ada, actor, NEVER, SOMETIMES)
+    MemoryReview.objects.update(kind="duplicate")
+    assert re.findall(r'badge-tag"( title="An agent)?[^>]*>Low risk', markup(inbox(bob))) == [' title="An agent', ""]
+    section = browser(bob).get(reverse("section_history", args=["ada", "protocols"]))
+    assert 'title="An agent may change this itself' in markup(section)
+
+
 def test_inbox_orders_all_kinds_by_risk_and_age(
     ada: Agent, bruno: Agent, actor: Principal, reviewer: Principal, bob: User
 ) -> None:
@@ -328,7 +337,9 @@ def test_list_beside_an_item_has_its_neighbours(
         f"{reverse('inbox')}?view=reviews&start=1",
     ]
     shown = browser(bob).get(part, {"q": "Truth"})
-    assert [one["count"] for one in shown.context["parts"]] == [1, 2, 1, 1]
+    parts = [(one["label"], one["count"], one["active"]) for one in shown.context["parts"]]
+    assert parts[:2] == [("All, filtered", 1, True), ("All", 2, False)]
+    assert shown.context["parts"][0]["url"] == f"{reverse('inbox')}?q=Truth&start=1"
     answer = browser(bob).post(f"{proposal.get_absolute_url()}?view=identity", {"action": "reject"}, follow=True)
     assert "1 other item waits for a decision." in markup(answer)
 
@@ -371,6 +382,8 @@ def test_snooze_keeps_an_item_from_ones_own_inbox_alone(
         assert keys(inbox(bob)) == [proposal.pk], "too far ahead to be meant"
         return
     assert (keys(inbox(bob)), keys(inbox(bob, view="snoozed"))) == ([], [proposal.pk])
+    beside = browser(bob).get(reverse("inbox_list", args=[proposal.pk]), {"view": "snoozed"}).context["parts"]
+    assert [one["url"] for one in beside] == [f"{reverse('inbox')}?view=snoozed&start=1"]
     # On a Monday, the next one is told by its day.
     assert re.search(r"returns (?:in \d|\d+ \w{3})", markup(inbox(bob, view="snoozed")))
     assert keys(inbox(charlie)) == [proposal.pk]

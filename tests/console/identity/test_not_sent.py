@@ -105,6 +105,8 @@ def test_impact_of_an_approval_that_prompts_show_changes_them(ada, api, actor_to
     page = impact_page(bob, proposal)
     assert "Changes prompts" in page
     assert "eft out of prompts" not in page
+    address = reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposal.pk}&answer=same&answer=both&brief=1"
+    assert "Changes prompts" in page_of(bob, address), "answers are to reviews alone"
 
 
 def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long):

@@ -109,9 +109,14 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "measured": measured,
             "budget_heads": "Section|Budget, tokens" + f"|Highest, last {measured} prompts:num" * bool(measured),
             "budgets": (budgets := _budget_rows(form, current, used if measured else {})),
-            # Their bars have one scale, so that sections can be compared.
+            # Their bars have one scale, so that sections can be compared: the whole prompt has its own.
             "scale": max(
-                max(row["budget"], row["use"].tokens if row["use"] else 0) for row in budgets if row["budget"]
+                (
+                    max(row["budget"], row["use"].tokens if row["use"] else 0)
+                    for row in budgets
+                    if row["budget"] and not row["whole"]
+                ),
+                default=1,
             ),
         },
         conflict="refusal",
@@ -132,7 +137,9 @@ def _budget_rows(
             ENOUGH_STEP * ceil(use.tokens / ENOUGH_STEP) if use and budget is not None and use.tokens > budget else 0
         )
         is_used = not used or use or name in current.budgets or field.errors
-        (rows if is_used else unused).append({"field": field, "budget": budget, "use": use, "enough": enough})
+        (rows if is_used else unused).append(
+            {"field": field, "budget": budget, "use": use, "enough": enough, "whole": name == TOTAL and budget}
+        )
     if unused:
         unused[0]["begins_unused"] = len(unused)
     return rows + unused

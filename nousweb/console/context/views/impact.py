@@ -90,7 +90,7 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         return _pair(request, context, before.system_prompt, after.system_prompt)
     last = _count(request.GET.get("n", ""))
     brief = "brief" in request.GET
-    if brief and len(fields.getlist("answer")) > 1:
+    if brief and "question" in fields and len(fields.getlist("answer")) > 1:
         return _answers(request, agent, by, fields, last)
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}

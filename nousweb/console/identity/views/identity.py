@@ -74,6 +74,7 @@ from nousweb.console.identity.forms import (
     RollbackForm,
 )
 from nousweb.console.inbox.item_titles import changed_words
+from nousweb.console.inbox.proposal_items import RISK_MEANING
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, existing
 from nousweb.lib.lookalikes import warnings_of
@@ -376,7 +377,12 @@ def rollback(request: HttpRequest, by: Principal, slug: str, section: str, versi
 
 
 def _about(agent: Agent, section: Section) -> dict[str, Any]:
-    return {"agent": agent, "section": section, "policy": SECTION_POLICY[section]}
+    return {
+        "agent": agent,
+        "section": section,
+        "policy": SECTION_POLICY[section],
+        "risk_meaning": RISK_MEANING[section],
+    }
 
 
 def _text(version: IdentityVersion | None) -> str:
