@@ -261,7 +261,7 @@ def _figures(rows: Sequence[tuple[Any, ...]], recent: int) -> list[tuple[str, st
     holds = sum(number for (_, now), number in states.items() if now == State.PASSED)
     return [
         ("Questions", f"{len(rows):,}", f"{recent:,} recent, {len(rows) - recent:,} of expectations"),
-        ("Tokens", " to ".join(dict.fromkeys(map(signed, (sizes[0], sizes[-1])))), "more or less in a prompt"),
+        ("Tokens", " to ".join(dict.fromkeys(map(signed, (sizes[0], sizes[-1])))), "per prompt"),
         ("Memories", f"{other:,} differ" if other else "the same", f"in {len(rows):,} prompts"),
         (
             "Expectations",
