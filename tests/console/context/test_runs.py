@@ -17,6 +17,7 @@ from memory.comparison.compare_facts import Comparison, Kind
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_supersede
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
+from nousweb.console.context.views.context_runs import answer_lines, answer_pieces
 from nousweb.lib import clock
 from tests.factories import EXPORT, make_fact, make_facts, make_run, without_budget
 from tests.http import browser, markup
@@ -428,6 +429,25 @@ def test_code_and_tables_of_an_answer_are_shown_as_such(ada, actor, alice, ledge
         ("td", "stop"),
         ("td", "&lt;i&gt;Tim&lt;/i&gt;"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kinds"),
+    [
+        ("```nous serve``` starts it.\nThen open port 8080.", ["text", "text"]),
+        ("````md\n```\nx\n```\n````\nDone.", ["code", "code", "code", "text"]),
+        ("```\n| x |", ["code"]),
+        ("||\n|---|\nSo.\n| a |\n| b |", ["text", "text", "text", "table"]),
+        ("| a | b |\n|---|---|\n| - | - |\n| | |", ["table head"]),
+    ],
+)
+def test_each_line_of_an_answer_is_shown_but_fences_and_separators(answer, kinds):
+    lines = list(answer_lines(answer_pieces(answer)))
+    assert [f"{kind} {mark}".strip() for kind, mark, _ in lines] == kinds
+    rows = [
+        [[piece.text for piece in cell] for cell in row] for kind, _, rows in lines if kind == "table" for row in rows
+    ]
+    assert len(rows) == {"table": 2, "table head": 3}.get(kinds[-1], 0)
 
 
 def test_sentence_of_no_memory_says_so_once(ada, actor, alice, ledger, system):

@@ -274,12 +274,13 @@ _LINE = re.compile(r"\s*(?:(?P<item>[-*•]|\d{1,3}[.)])|(?P<head>#{1,6}))\s+")
 def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list[Any]]]:
     """The pieces by line, each line with what it is (text, item, head, code, or gap without words) and the mark of its
     item, which is no part of the pieces then. A table is one, with its rows of cells, and marked if it has a head."""
-    is_code, rows, head = False, list[list[list[AnswerPiece]]](), ""
+    fence, rows, head = "", list[list[list[AnswerPiece]]](), ""
     for line in [*_split(pieces, "\n"), []]:
         words = "".join(piece.text for piece in line).strip()
-        if not is_code and len(words) > 1 and words[0] == words[-1] == "|":
+        is_blank = not words.strip("|-: ")
+        if not fence and len(words) > 1 and words[0] == words[-1] == "|" and (rows or not is_blank):
             *_, more = cells = _split(line, "|")[1:]
-            if not words.strip("|-: "):
+            if is_blank and "-" in words and len(rows) == 1 and not head:
                 head = "head"
             else:
                 # A note of the row stands behind its last mark.
@@ -288,10 +289,12 @@ def answer_lines(pieces: Iterable[AnswerPiece]) -> Iterator[tuple[str, str, list
         if rows:
             yield "table", head, rows
             rows, head = [], ""
-        if words.startswith("```"):
-            is_code = not is_code
-        elif is_code:
+        if fence and words.startswith(fence) and not words.strip("`"):
+            fence = ""
+        elif fence and line:
             yield "code", "", [replace(piece, notes=piece.notes or None) for piece in line]
+        elif opened := re.fullmatch(r"(`{3,})[^`]*", words):
+            fence = opened[1]
         elif line and (found := _LINE.match(line[0].text)):
             first = replace(line[0], text=line[0].text[found.end() :])
             yield found.lastgroup or "", (found["item"] or "").translate(_BULLETS), [first, *line[1:]]
