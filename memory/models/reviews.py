@@ -73,6 +73,9 @@ class MemoryReview(AgentRow):
     OPEN = (*ASKED, Status.UNDECIDED)
     """People or a judge may still decide."""
     UNANSWERED = (*ASKED, Status.EXPIRED)
+    CONTESTING = Q(status__in=UNANSWERED, old__active=True, new__active=True)
+    """Of two facts that both hold. Of a blind sample, one does not: prompts keep the decision until a person
+    disagrees."""
 
     class Resolution(models.TextChoices):
         SAME = "same", "Same"

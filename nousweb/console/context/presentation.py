@@ -74,17 +74,16 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
     if not by.may(VIEW_SUBCONSCIOUS):
         reviews = reviews.filter(persona=Persona.ACTOR)
     links: dict[str, ContestedLink] = {}
-    for review in reviews.order_by("created_at", "id"):
-        is_open = review.status in MemoryReview.UNANSWERED
+    for review in reviews.annotate(is_open=MemoryReview.CONTESTING).order_by("created_at", "id"):
         for key, other in ((str(review.old_id), str(review.new_id)), (str(review.new_id), str(review.old_id))):
             known = links.get(key)
             if other not in contested.get(key, {}).get("contested_with", ()) or (
-                known and known["open"] and not is_open
+                known and known["open"] and not review.is_open
             ):
                 continue
-            words = f"contradicted, {contested[key]['contested']}" + ("" if is_open else ", decided since")
+            words = f"contradicted, {contested[key]['contested']}" + ("" if review.is_open else ", decided since")
             url = reverse("memory_review_detail", args=[review.asked_by])
-            links[key] = {"url": url, "words": words, "open": is_open}
+            links[key] = {"url": url, "words": words, "open": review.is_open}
     return links
 
 

@@ -424,6 +424,12 @@ class TestContestedFacts:
         assert self.links(text(browser(alice).get(url, prompt))) == [question.get_absolute_url()] * 2
         assert not self.links(text(browser(alice).get(URL, {"input": self.ASKED, **prompt})))
 
+    def test_of_a_run_whose_fact_ended_while_nobody_answered(self, ada, actor, question, alice):
+        run = make_run(ada, actor, self.ASKED)
+        Fact.objects.filter(pk=question.old_id).update(active=False, retired_at=clock.now())
+        url = reverse("agent_context_run", args=["ada", run.pk])
+        assert "Contradicted, older, decided since" in text(browser(alice).get(url))
+
     def test_without_one_nothing_is_looked_up(self, ada, ledger, alice, django_assert_num_queries):
         record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT), by=Principal.of_user(alice))
         with django_assert_num_queries(0):

@@ -651,6 +651,14 @@ def test_failure_tells_its_likely_cause(ada, actor, system, alice):
     page = markup(browser(alice).get(part))
     assert "Likely cause: “" in page
     assert f'<a href="{review.get_absolute_url()}">contradicted ' in page
+    asked_by = MemoryReview.objects.create(agent=ada, **about | {"kind": "attribute", "about": "asked"})
+    MemoryReview.objects.filter(pk=review.pk).update(status="joined", details={"question": str(asked_by.pk)})
+    assert f'<a href="{asked_by.get_absolute_url()}">contradicted ' in markup(browser(alice).get(part))
+    # What was decided is no question any more, though the review is a blind sample.
+    Fact.objects.filter(pk=new.pk).update(active=False, retired_at=clock.now())
+    assert "Used: “" in markup(browser(alice).get(part))
+    Fact.objects.filter(pk=old.pk).update(active=False, retired_at=clock.now())
+    assert "later retired" in markup(browser(alice).get(part))
 
 
 def test_a_mark_as_wrong_names_what_still_says_it(ada, actor, system, bob):

@@ -390,17 +390,19 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
     if by.may("memory.view_memoryreview"):
         reviews = run.agent.memory_reviews.filter(
             Q(old_id=OuterRef("pk")) | Q(new_id=OuterRef("pk")),
+            MemoryReview.CONTESTING,
             kind=MemoryReview.Kind.CONTRADICTION,
-            status__in=MemoryReview.UNANSWERED,
             persona=run.persona,
-        )
-        known = known.annotate(contest=reviews.order_by("id").values_list(JSONObject(pk="pk", at="created_at"))[:1])
+        ).values_list(JSONObject(pk="pk", at="created_at", question="details__question"))
+        known = known.annotate(contest=reviews.order_by("id")[:1])
     for fact in known if facts else ():
         one = facts[fact.pk]
         if (contest := getattr(fact, "contest", None)) and not one.get("contested"):
-            told = f"contradicted {ago(datetime.fromisoformat(contest['at']))}"
-            url = reverse("memory_review_detail", args=[contest["pk"]])
-            one["contested"] = {"words": told, "url": url, "open": True}
+            one["contested"] = {
+                "words": f"contradicted {ago(datetime.fromisoformat(contest['at']))}",
+                "url": reverse("memory_review_detail", args=[contest["question"] or contest["pk"]]),
+                "open": True,
+            }
         if fact.invalidated_at:
             one["since"] = {"words": "later marked as wrong", "url": one["url"]}
         elif not fact.active:
@@ -631,7 +633,7 @@ def agent_context_cause(request: HttpRequest, by: Principal, agent: Agent, pk: U
     what_became(memories, run, by)
     values = {found[0] for found in VALUE.finditer(run.response[:MAX_COMPARED])}
     used = [
-        {**one, "since": one.get("contested") or one.get("since")}
+        {**one, "since": one.get("since") or one.get("contested")}
         for one in memories
         if one.get("number") or any(_states(one["text"], value) for value in values)
     ]

@@ -55,10 +55,7 @@ def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
         fact.is_contradicted = fact.pk in named
 
 
-OPEN_CONTRADICTION = Q(
-    kind=MemoryReview.Kind.CONTRADICTION, status__in=MemoryReview.UNANSWERED, old__active=True, new__active=True
-)
-"""One whose facts both hold. Of a blind sample, one does not: prompts keep the decision until a person disagrees."""
+OPEN_CONTRADICTION = Q(MemoryReview.CONTESTING, kind=MemoryReview.Kind.CONTRADICTION)
 
 
 def open_contradictions(scope: PersonaScope, facts: Any) -> MemoryReviewQuerySet:
