@@ -661,6 +661,15 @@ def test_failure_tells_its_likely_cause(ada, actor, system, alice):
     assert "later retired" in markup(browser(alice).get(part))
 
 
+def test_failure_names_the_memory_that_states_one_of_many_values_as_a_whole(ada, actor, system, alice):
+    make_facts(ada, ["The ledger export takes 240 minutes.", "The ledger export waits 40  minutes."], system)
+    run = make_run(ada, actor)
+    many = " ".join(f"{number} seconds," for number in range(1500))
+    context_respond(run=run, response=f"Wait\n{many}\nthen 40\nminutes.", by=actor)
+    page = markup(browser(alice).get(reverse("agent_context_cause", args=["ada", run.pk])))
+    assert "waits 40" in page
+
+
 def test_a_mark_as_wrong_names_what_still_says_it(ada, actor, system, bob):
     texts = "The ledger export takes 40 minutes.", "At night the ledger export is through after 40 minutes."
     wrong, other = make_facts(ada, texts, system)

@@ -164,18 +164,19 @@ def _sentence_notes(
 
 def _values_beside(answer: str, spans: Spans, memory: str) -> Spans:
     """The numbers, with their units, that `memory` states too, in the clauses of `answer` that have one of `spans`."""
+    stated = _values(memory) if spans else ()
     return [
         value.span()
-        for clause in (_CLAUSE.finditer(answer) if spans else ())
+        for clause in (_CLAUSE.finditer(answer) if stated else ())
         if any(start < clause.end() and end > clause.start() for start, end in spans)
         for value in VALUE.finditer(answer, clause.start(), clause.end())
-        if not any(start <= value.start() and value.end() <= end for start, end in spans) and _states(memory, value[0])
+        if " ".join(value[0].split()) in stated
+        and not any(start <= value.start() and value.end() <= end for start, end in spans)
     ]
 
 
-def _states(memory: str, value: str) -> bool:
-    pattern = rf"(?<![\w.,]){re.escape(' '.join(value.split()))}(?!\w)"
-    return re.search(pattern, " ".join(memory.split())) is not None
+def _values(text: str) -> set[str]:
+    return set(VALUE.findall(" ".join(text.split())))
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
@@ -631,11 +632,11 @@ def agent_context_cause(request: HttpRequest, by: Principal, agent: Agent, pk: U
     uses = list(run.usages.filter(referenced=True))
     memories = run_memories(run, shown, uses, answer_marks(run, uses) if run.response else {})
     what_became(memories, run, by)
-    values = {found[0] for found in VALUE.finditer(run.response[:MAX_COMPARED])}
+    values = _values(run.response[:MAX_COMPARED])
     used = [
         {**one, "since": one.get("since") or one.get("contested")}
         for one in memories
-        if one.get("number") or any(_states(one["text"], value) for value in values)
+        if one.get("number") or values & _values(one["text"])
     ]
     memory = min(used, key=lambda one: not one["since"], default=None)
     return render(request, "context/_failure_cause.html", {"run": run, "memory": memory, "left_out": shown.left_out})
