@@ -51,7 +51,8 @@ class ExpectationImpact:
     def holding(self) -> str:
         """How many of those that were checked hold with the change, in words; "" without any."""
         number, of = sum(one.states[1] == State.PASSED for one in self.checks), len(self.checks)
-        return f"{number:,} of {of:,} expectation{'' if of == 1 else 's'} would hold" if of else ""
+        words = f"{number:,} of {of:,}{' checked' * self.cut_short} expectation{'' if of == 1 else 's'} would hold"
+        return words if of else ""
 
 
 NO_EXPECTATIONS = ExpectationImpact(0)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -229,6 +230,25 @@ def test_expectation_names_its_section_as_prompts_head_it(ada, console, reviewer
     shown = text_of(console.get(PAGE))
     assert "must have the section “User Profile”" in shown
     assert '<option value="user_profile">User Profile</option>' in shown
+
+
+def test_suggested_are_the_latest_prompts_of_different_questions(ada, actor, console, reviewer, bob):
+    held = "The pier closes in storms."
+    review = make_review(ada, reviewer, held, "The pier stays open in storms.", subject="pier")
+    embed_pending_rows()
+    run = make_run(ada, actor, "Does the pier close in storms?", "s2")
+    context_respond(run=run, response=held, by=actor)
+    review_resolve(review=review, resolution="new_wrong", by=reviewer)
+    asked = ["Where is the key?", *["Who is on call?"] * 6]
+    runs = [make_run(ada, actor, question, f"f{place}") for place, question in enumerate(asked)]
+    for one in runs:
+        context_outcome(run=one, outcome="failure", by=actor)
+    suggested = console.get(PAGE).context["suggested"]
+    assert [row[:2] for row in suggested] == [(runs[-1], None), (runs[0], None), (run, review.old)]
+    for group in bob.groups.all():
+        group.permissions.remove(*Permission.objects.filter(codename="view_memoryreview"))
+    suggested = console.get(PAGE).context["suggested"]
+    assert [row[:2] for row in suggested] == [(runs[-1], None), (runs[0], None)], "without reviews, none of their facts"
 
 
 def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, console, reviewer):

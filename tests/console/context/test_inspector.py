@@ -317,6 +317,7 @@ def test_inspector_starts_from_a_logged_run(ada, ledger, actor, alice):
     assert other.context["shown"].record.frame_id == "decision"
     for wrong in ("x", "00000000-0000-4000-8000-000000000000"):
         assert browser(alice).get(URL, {"run": wrong}).status_code == 404
+        assert browser(alice).get(URL, {"run": wrong, "input": "Hello"}).status_code == 200
 
 
 def test_inspector_live_part_follows_the_form(ada, ledger, alice):

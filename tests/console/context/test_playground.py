@@ -414,6 +414,7 @@ def test_a_change_of_ones_own_is_tried_before_it_is_proposed(ledger: Agent, acto
     refused = client.post(COMPARE, {**written, "content": "x" * 20_001})
     assert refused.status_code == 422
     assert "at most 20000 characters" in markup(refused)
+    assert refused.context["differences"] == []
     assert rows() == before
     # The text is proposed on the page that shows its difference first.
     propose = reverse("section_propose", args=[ledger.slug, "character"])

@@ -12,7 +12,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import F, Prefetch, Window, prefetch_related_objects
+from django.db.models import F, Prefetch, Q, Window, prefetch_related_objects
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
@@ -101,7 +101,7 @@ MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 MARKS = {"passed": "Passed", "failed": "Failed", "error": "Could not run", "": "No check"}
 """The legend of the last checks."""
-SUGGESTED, FAILURE = 5, ContextRun.Outcome.FAILURE
+SUGGESTED, FAILED_READ, FAILURE = 5, 50, ContextRun.Outcome.FAILURE
 ONE_HOLDS = [resolution for resolution, sides in KEEPS.items() if len(sides) == 1]
 """The resolutions of a contradiction after which one of the facts holds."""
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
@@ -235,20 +235,24 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
         .exclude(input__in=[one.input for one in found])
     )
     runs = runs.only("input", "created_at", "outcome", "outcome_note").order_by("-created_at")
-    failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - 2 * RECENT)[:SUGGESTED]
+    failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - 2 * RECENT)[:FAILED_READ]
+    # Of each question, the latest.
+    latest = sorted({run.input: run for run in reversed(failed)}.values(), key=lambda run: run.created_at, reverse=True)
     decided = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION, resolution__in=ONE_HOLDS)
+    may_read = by.may("memory.view_memoryreview") and by.may("memory.view_fact")
     holds: dict[str, Fact] = {
         str(side): fact
         for review in decided.select_related("old", "new").order_by("-resolved_at")[:SUGGESTED]
         for fact in [review.old if KEEPS[review.resolution] == ("old",) else review.new]
-        if fact and fact.active and str(fact.pk) not in {one.item_id for one in found}
+        if may_read and fact and fact.active and str(fact.pk) not in {one.item_id for one in found}
         for side in (review.old_id, review.new_id)
     }
     uses = {"usages__agent": agent, "usages__item_type": "fact", "usages__item_id__in": holds}
-    told: Any = runs.filter(**uses, usages__referenced=True).annotate(side=F("usages__item_id"))[: SUGGESTED**2]
+    taken = runs.filter(**uses, usages__referenced=True).annotate(side=F("usages__item_id"), bad=Q(outcome=FAILURE))
+    told: Any = taken.order_by("side", "-bad", "-created_at").distinct("side")
     # The latest one, but rather one that failed.
     of_fact = {holds[run.side]: run for run in sorted(told, key=lambda run: (run.outcome == FAILURE, run.created_at))}
-    rows = {run.input: (run, None, "") for run in failed} | {
+    rows = {run.input: (run, None, "") for run in latest[:SUGGESTED]} | {
         run.input: (run, fact, fact.content[:MAX_TEXT_CHARACTERS]) for fact, run in of_fact.items()
     }
     return [(run, fact, f"?{urlencode({'run': str(run.pk), 'text': text})}#new") for run, fact, text in rows.values()]

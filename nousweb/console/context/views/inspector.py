@@ -1,6 +1,6 @@
 """The inspector: which prompt an agent would get, and why. It leaves no trace. With it, pins."""
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from django.conf import settings
@@ -50,7 +50,7 @@ from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.labels import period_words
 from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, memory_groups, tab_of
 from nousweb.console.templatetags.console import day, short_dates, tokens
-from nousweb.lib.errors import Invalid, existing
+from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
@@ -72,7 +72,9 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     fields: QueryDict = request.POST if request.method == "POST" else request.GET
     last = None
     if fields.get("run"):
-        last = run_get(agent, by, existing(uuid_of(fields["run"]), "There is no such prompt."))
+        # A form that began with a prompt goes on when that is deleted.
+        with suppress(NotFound) if "input" in fields else nullcontext():
+            last = run_get(agent, by, existing(uuid_of(fields["run"]), "There is no such prompt."))
         fields = fields if "input" in fields else _of_run(last, fields)
     questions = [] if str(fields.get("input", "")).strip() else questions_asked(agent, by)
     if questions and not fields.keys() - {"as_of"}:

@@ -163,7 +163,7 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         form = CompareForm(initial if is_shown else None, initial=initial, **known)
     last: list[TurnView] = []
     is_sent = request.method == "POST" and "preview" not in request.POST and not is_part
-    written = str(form["content"].value()).replace("\r\n", "\n").strip()
+    written = str(own["content"] if "content" in form.errors else form["content"].value()).replace("\r\n", "\n").strip()
     identities = {**identities, OWN: IdentityVersion(agent=agent, section=section, content=written)}
     if form.is_valid():
         said = [form.cleaned_data[conversation] for _, conversation in SIDES]

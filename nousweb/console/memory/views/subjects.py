@@ -1,12 +1,14 @@
 """Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
+from django.db.models import Exists, OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Cast
 from django.forms import modelform_factory
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -14,8 +16,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from rapidfuzz.distance import JaroWinkler
 
-from context.feedback.health_score import ledger
-from context.models import RECENT, VIEW_RUN
+from context.feedback.health_score import USES_READ
+from context.models import RECENT, VIEW_RUN, MemoryUsage
 from identity.models import Persona
 from memory.models import Fact, FactChange, ItemType, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.selectors import subjects_shown
@@ -98,15 +100,18 @@ def _listed(scope: PersonaScope) -> QuerySet[Subject]:
 
 def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
     """Give each subject what is `told` of it: its newest fact, or what its facts claim of which one is wrong, with the
-    way to say which; and the times that prompts of the last days showed its facts. At most three queries."""
-    uses = ledger(scope.memory, clock.now() - RECENT, "times") if scope.by.may(VIEW_RUN) else ()
-    times = {row["item_id"]: row["times"] for row in uses if row["item_type"] == ItemType.FACT}
-    facts = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=subjects, pk__in=times)
-    shown = list(facts.values_list("subject_alias__subject", "pk"))
+    way to say which; and of how many answered prompts of the last days it was a part. At most three queries."""
+    facts = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=subjects)
+    uses = MemoryUsage.objects.filter(agent=scope.agent, persona__in=scope.memory.personas, item_type=ItemType.FACT)
+    uses = uses.filter(at__gte=clock.now() - RECENT, item_id__in=facts.values(key=Cast("pk", TextField())))
+    shown = set(uses.order_by("-at").values_list("item_id", "run")[:USES_READ]) if scope.by.may(VIEW_RUN) else set()
+    about = facts.filter(pk__in={fact for fact, _ in shown}).values_list("pk", "subject_alias__subject")
+    subject_of = {str(fact): subject for fact, subject in about}
+    prompts = Counter(subject for subject, _ in {(subject_of.get(fact), run) for fact, run in shown})
     keys = [subject.pk for subject in subjects if subject.is_contradicted]
-    about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=keys)
+    contradicted = facts.filter(subject_alias__subject__in=keys)
     columns = "pk", "old__subject_alias__subject", "new__subject_alias__subject", "old__content", "new__content"
-    pairs = list(open_contradictions(scope, about.values("pk")).values_list(*columns)) if keys else []
+    pairs = list(open_contradictions(scope, contradicted.values("pk")).values_list(*columns)) if keys else []
     for subject in subjects:
         claims = (
             format_html("{} {}", either_words(old, new), link("Resolve", "memory_review_detail", pk, look="sm"))
@@ -114,7 +119,7 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
             if subject.pk in sides
         )
         subject.told = next(claims, subject.newest_fact)
-        subject.shown = sum(times[str(fact)] for thing, fact in shown if thing == subject.pk)
+        subject.shown = prompts[subject.pk]
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
@@ -182,7 +187,9 @@ agent_subjects = memory_list(
             Column("Latest fact", "told"),
             Column("Kind", look="memory/_subject_kind.html"),
             Column("Facts", "facts", "count", sort=("facts",)),
-            Column(f"Facts shown, {RECENT.days} days", "shown", "times", is_usual=lambda subject: not subject.shown),
+            Column(
+                f"Answered prompts, {RECENT.days} days", "shown", "count", is_usual=lambda subject: not subject.shown
+            ),
             Column("Changed", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
         ),
     )
