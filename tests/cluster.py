@@ -13,6 +13,7 @@ SHARDS = 4
 """Parts of each table: with two on each of two servers, a statement that names no agent asks all four."""
 
 OWN_SERVER = "starts a PostgreSQL of its own"
+PLANNED = "reads a plan under settings of its transaction, which the servers of the parts do not get"
 ANALYZED = "runs ANALYZE, after which Citus reads no copied table in the same transaction"
 
 EXCEPTIONS = {
@@ -21,9 +22,8 @@ EXCEPTIONS = {
     "tests/memory/test_lock_order.py::test_deadlock_is_retried": (
         "counts the deadlocks of one server: a cluster ends its own by itself, on the servers of the parts"
     ),
-    "tests/memory/test_profile_api.py::test_first_of_core_memory_is_found_by_an_index_in_its_order": (
-        "reads a plan under settings of its transaction, which the servers of the parts do not get"
-    ),
+    "tests/memory/test_profile_api.py::test_first_of_core_memory_is_found_by_an_index_in_its_order": PLANNED,
+    "tests/memory/test_users.py::test_the_page_of_a_user_does_not_read_all_prompts": PLANNED,
     "tests/security/test_seals.py::test_commits_in_another_order_than_they_began_are_no_edits": (
         "the horizon of the log waits for each transaction of the server, those of other tests' databases too"
     ),
