@@ -12,6 +12,7 @@ from django.utils.html import escape
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.overrides import CensorDraft, Overrides
+from context.expectations.services import expectation_create, request_of
 from context.models import ContextRun
 from context.services.agent_settings import context_pin, profile_create
 from context.services.context import context_assemble
@@ -132,7 +133,11 @@ def test_impact_writes_nothing_and_reads_once(ada, asked, reviewer):
 
 
 def test_impact_is_bounded_in_time_and_number(ada, asked, reviewer):
+    for text in ("tea", "ale"):
+        demand = {"requirement": "absent", "target": "text", "text": text}
+        expectation_create(agent=ada, by=reviewer, request=request_of("Hello?"), **demand)
     impact = impact_of(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
+    assert impact.expectations.holding == "1 of 1 checked expectation would hold"
     assert (impact.rows, impact.cut_short, "0 tried" in impact.measure) == ((), True, True)
     for number in (0, 51, -1):
         with pytest.raises(Invalid):
