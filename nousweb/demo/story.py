@@ -481,7 +481,7 @@ QUESTIONS: tuple[tuple[float, str, str, str, str], ...] = (
      "Archive first if the disk is short; partition by month this week.", "success"),
     (0.9, "page-3301", "How large is order_events?",
      "410 GB of 780, without partitions.", "success"),
-    (0.2, "handover", "What happened yesterday?", "Disk of orders-1 reached 91 %; the volume was extended by 100 GB.",
+    (0.4, "handover", "What happened yesterday?", "Disk of orders-1 reached 91 %; the volume was extended by 100 GB.",
      "success"),
 )  # fmt: skip
 """Days ago, session, the agent's input, its answer, and the outcome that it reported."""

@@ -20,8 +20,15 @@ from identity.models import Agent, ChangeProposal, DemoTour, IdentityVersion
 from identity.principal import Principal
 from memory.models import Censor, Decision, Episode, Event, Fact, LongTermEntry, LoopSummary, Procedure, SearchItem
 from nousweb.console.common.demo_tour import tour_panel
+from nousweb.demo import story
 from nousweb.demo.demo_access import LOGINS, demo_info
 from tests.product import PROJECT
+
+
+def test_demo_tells_of_yesterday_at_whatever_hour_it_is_loaded():
+    asked = story.QUESTIONS[-1]
+    [disk] = [loop for loop in story.LOOPS if "Disk of orders-1 is 91 % full." in loop.turns[0]]
+    assert (asked[2], disk.days_ago - asked[0]) == ("What happened yesterday?", pytest.approx(1))
 
 
 @pytest.mark.django_db
