@@ -1,8 +1,12 @@
 """Let events be erased."""
 
+from importlib import import_module
+
 from django.db import migrations
 
-ERASE_EVENT = r"""
+initial = import_module("memory.migrations.0001_initial")
+
+ERASE_EVENTS = r"""
 CREATE FUNCTION nous_erase_events(agent bigint, erased bigint[], quoting bigint[], receipt jsonb) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -27,13 +31,7 @@ BEGIN
             SELECT e.content AS text, e.recorded_at AS since
             FROM memory_event e WHERE e.agent_id = agent AND e.id = ANY (erased)
             UNION ALL SELECT l.text, l.created_at
-            FROM memory_longtermentry l WHERE l.agent_id = agent AND l.event_id = ANY (erased)) content, LATERAL (
-            SELECT left(content.text, 60) AS part
-            UNION SELECT substr(content.text, start, 40)
-            FROM generate_series(31, length(content.text) - 40, greatest(20, length(content.text) / 200)) start
-            WHERE length(content.text) > 60
-            UNION SELECT right(content.text, 40) WHERE length(content.text) > 60) parts
-        WHERE length(part) >= 20 GROUP BY part
+            FROM memory_longtermentry l WHERE l.agent_id = agent AND l.event_id = ANY (erased)) content, {parts}
         UNION ALL SELECT one.id::text, '-infinity' FROM unnest(erased) one(id)) held;
 
     -- What stays no longer names what goes.
@@ -72,18 +70,7 @@ BEGIN
                         AND strpos(regexp_replace(value #>> '{}', '[^[:alnum:]]+', '', 'g'), letters) > 0)))));
     GET DIAGNOSTICS count = ROW_COUNT;
     done := done || jsonb_build_object('auditevent', count);
-    UPDATE identity_auditevent a SET before = NULL, after = NULL, message = '', object_label = ''
-    WHERE a.action = 'list.export' AND (a.agent_id = agent OR a.agent_id IS NULL) AND EXISTS (
-        SELECT 1
-        FROM jsonb_each(a.after->'filters') kept(name, given),
-            jsonb_array_elements_text(kept.given) wanted,
-            regexp_split_to_table(lower(wanted), '[^[:alnum:]]+') word
-        WHERE kept.name IN ('q', 'subject', 'tag', 'loop', 'namespace', 'project', 'task', 'author', 'object',
-                'domain', 'category')
-            AND length(word) >= 3 AND strpos(words_of, word) > 0);
-    GET DIAGNOSTICS count = ROW_COUNT;
-    done := done || jsonb_build_object('auditevent', (done->>'auditevent')::bigint + count);
-    SET CONSTRAINTS ALL IMMEDIATE;
+{exports}    SET CONSTRAINTS ALL IMMEDIATE;
     SET CONSTRAINTS ALL DEFERRED;
     PERFORM set_config('nous.erasure', 'off', true);
     RETURN nous_erasure_receipt(agent, receipt, done);
@@ -114,21 +101,14 @@ END $$;
 about them, and of `quoting` those about memory that quote a text of theirs of twenty characters or more and are no
 older."""
 
-BLANKED = (
-    "'contextpin', 'contextrecall', 'contextrun', 'decision', 'document', 'embeddingmodel', 'episode', 'episodeevent',"
-    " 'event', 'eventsequence', 'expectation', 'expectationresult', 'expectationwatch', 'fact', 'factchange',"
-    " 'filerun', 'importedmemory', 'job', 'judgecall', 'knownsource', 'longtermentry', 'loopsummary', 'memoryreview',"
-    " 'memoryusage', 'procedure', 'searchitem', 'searchpassage', 'searchstatistics', 'subject', 'subjectalias',"
-    " 'subjectchange', 'workingmemory'"
-)
-"""What the records are about that an erasure may blank where they quote what is erased, as in 0001_initial.py."""
-
 
 class Migration(migrations.Migration):
     dependencies = [("memory", "0009_counted_imports")]
     operations = [
         migrations.RunSQL(
-            ERASE_EVENT.replace("{blanked}", BLANKED),
+            ERASE_EVENTS.replace("{blanked}", initial.BLANKED)
+            .replace("{exports}", initial.EXPORTS)
+            .replace("{parts}", initial.PARTS),
             "DROP FUNCTION nous_erase_events(bigint, bigint[], bigint[], jsonb)",
         )
     ]

@@ -12,12 +12,12 @@ from memory.models import Document, Event, Fact
 from memory.services.erasure import (
     Receipt,
     agent_erase,
-    by_type,
     document_erase,
     documents_quoting,
     event_erase,
     fact_erase,
     facts_about,
+    ids_by_type,
     memories_quoting,
     project_erase,
     subject_erase,
@@ -92,7 +92,7 @@ class Command(ServiceCommand):
             if event is None:
                 raise CommandError("There is no such event.")
             too = memories_quoting(event, personas=Persona.values, most=None) if options["memories"] else []
-            return event_erase(event=event, by=by, reason=reason, **by_type(too))
+            return event_erase(event=event, by=by, reason=reason, **ids_by_type(too))
         agent = agent_get(options["agent"], Principal.of_command())
         if options["kind"] == "subject":
             quoting = self._quoting(agent, list(facts_about(agent, options["subject"])), options)
@@ -108,4 +108,4 @@ class Command(ServiceCommand):
         if not options["documents"]:
             return []
         found = documents_quoting(agent, facts, personas=Persona.values)
-        return by_type([one for one in found if one.quotes])["documents"]
+        return ids_by_type([one for one in found if one.quotes])["documents"]

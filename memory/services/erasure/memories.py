@@ -167,7 +167,7 @@ def memories_quoting(event: Event, *, personas: Collection[str], most: int | Non
     return [QuotingMemory(row) for row in rows]
 
 
-def by_type(memories: Collection[QuotingMemory]) -> dict[str, list[Any]]:
+def ids_by_type(memories: Collection[QuotingMemory]) -> dict[str, list[Any]]:
     """The ids of memories by the argument of an erasure that names them: "events", "facts" and "documents"."""
     return {
         f"{model._meta.model_name}s": [one.memory.pk for one in memories if isinstance(one.memory, model)]
@@ -245,8 +245,7 @@ def event_erase(
     again from the events that stay; a session without any goes.
 
     `events`, `facts` and `documents` of the agent are erased too, each type with a receipt. `reason` is stored in it,
-    so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if one no longer
-    exists.
+    so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if one no longer exists.
     """
     by.require(ERASE, event.agent)
     reason = reason_check(reason)
@@ -255,11 +254,9 @@ def event_erase(
     versions = versions_of(event.agent, documents)
     quote_scan = scan_tables(event.agent, found, versions, events_of(event.agent, keys))
     agent = agent_lock_exclusive(event.agent)
-    gone, found, versions = (
-        events_of(agent, keys),
-        list(facts_lock(agent.pk, facts).values()),
-        versions_of(agent, documents),
-    )
+    # Read again: any may have been erased, or written to, before the agent was locked.
+    gone, versions = events_of(agent, keys), versions_of(agent, documents)
+    found = list(facts_lock(agent.pk, facts).values())
     if len(found) < len(set(facts)):
         raise NotFound("There is no such fact.")
     erasure = erasure_of(agent, found, versions, events=gone, quote_scan=quote_scan)

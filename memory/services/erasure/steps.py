@@ -406,7 +406,7 @@ def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
     if not erasure.fact_ids and not erasure.event_ids:
         return {}
     keys = list(erasure.fact_ids)
-    about = Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys) | Q(pk__in=event_reviews(erasure))
+    about = Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys) | Q(pk__in=events_leave_reviews(erasure))
     reviews = MemoryReview.objects.filter(about, agent=erasure.agent)
     review_keys = [str(key) for key in reviews.values_list("pk", flat=True)]
     jobs = Job.objects.filter(subject_id__in=[*map(str, keys), *review_keys]).delete()[0]
@@ -414,8 +414,8 @@ def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
     return {"job": jobs}
 
 
-def event_reviews(erasure: Erasure) -> list[UUID]:
-    """The reviews that are about erased events alone; those of other memories too name erased events no longer."""
+def events_leave_reviews(erasure: Erasure) -> list[UUID]:
+    """Take erased events out of reviews that are about other memories too; returns those that are about them alone."""
     named = [[ItemType.EVENT.value, str(key)] for key in erasure.event_ids]
     reviews: dict[UUID, MemoryReview] = {}
     for item in named:

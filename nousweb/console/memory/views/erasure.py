@@ -36,12 +36,12 @@ from memory.services.erasure import (
     QuotingMemory,
     Receipt,
     agent_erase,
-    by_type,
     document_erase,
     documents_quoting,
     event_erase,
     fact_erase,
     facts_about,
+    ids_by_type,
     memories_quoting,
     project_erase,
     subject_erase,
@@ -242,7 +242,7 @@ def agent_fact_erase(request: HttpRequest, scope: PersonaScope, fact: Fact) -> H
         back=scope.url(fact),
         receipt={"action": "fact.erase", "agent": scope.agent.slug},
         run=lambda reason, chosen: fact_erase(
-            fact=fact, by=scope.by, reason=reason, documents=by_type(chosen)["documents"]
+            fact=fact, by=scope.by, reason=reason, documents=ids_by_type(chosen)["documents"]
         ),
         offered=documents_quoting(scope.agent, [fact], personas=personas_of(scope.by)),
     )
@@ -264,7 +264,7 @@ def agent_event_erase(request: HttpRequest, scope: PersonaScope, event: Event) -
         ],
         back=scope.url(event),
         receipt={"action": "event.erase", "agent": scope.agent.slug},
-        run=lambda reason, chosen: event_erase(event=event, by=scope.by, reason=reason, **by_type(chosen)),
+        run=lambda reason, chosen: event_erase(event=event, by=scope.by, reason=reason, **ids_by_type(chosen)),
         offered=memories_quoting(event, personas=personas_of(scope.by)),
     )
 
@@ -317,7 +317,7 @@ def agent_subject_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         back=reverse("agent_facts", args=[agent.slug]),
         receipt={"action": "subject.erase", "agent": agent.slug},
         run=lambda reason, chosen: subject_erase(
-            agent=agent, subject=subject, by=by, reason=reason, documents=by_type(chosen)["documents"]
+            agent=agent, subject=subject, by=by, reason=reason, documents=ids_by_type(chosen)["documents"]
         ),
         offered=documents_quoting(agent, list(facts), _spellings(facts), personas=personas_of(by)),
     )
