@@ -35,7 +35,8 @@ from memory.transfer.import_dry_run import (
     imported_hashes,
     is_new,
     keyed_batches,
-    placing,
+    named_entry,
+    placed_error,
     provenance_draft,
     provenance_of,
     provenance_put,
@@ -93,8 +94,10 @@ def _fact_learn(
 ) -> ImportedMemory:
     """Learn a fact; its provenance, not stored yet."""
     fields = {**one.entry.fields, "source": source_text(request, one)}
-    with placing([one.entry]):
+    try:
         result = fact_learn(agent=agent, by=by, persona=request.persona, precheck=Precheck(vector), **fields)
+    except (Invalid, Conflict) as error:
+        raise placed_error(error, one) from error
     row = provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), outcome_of(result))
     if changed:
         earlier = provenance_of(agent, request, [one]).get()
@@ -326,8 +329,10 @@ def _count_known(report: ImportReport, one: KeyedEntry, content_hash: str) -> No
 @agent_transaction(of="agent")
 def _events_record(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
     events = [_event(one, request) for one in batch]
-    with placing([one.entry for one in batch]):
+    try:
         recorded = events_record(agent=agent, events=events, by=by, persona=request.persona)
+    except (Invalid, Conflict) as error:
+        raise placed_error(error, named_entry(error.detail, batch)) from error
     rows = [
         provenance_draft(agent, request, one, ItemType.EVENT, str(answer.event.pk), Outcome.STORED)
         for one, answer in zip(batch, recorded, strict=True)
@@ -340,8 +345,10 @@ def _events_record(*, agent: Agent, batch: Sequence[KeyedEntry], request: Import
 @agent_transaction(of="agent")
 def _identity_propose(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
     [one] = batch
-    with placing([one.entry]):
+    try:
         result = identity_propose(agent=agent, by=by, wait=True, **one.entry.fields)
+    except (Invalid, Conflict) as error:
+        raise placed_error(error, one) from error
     key = str(result.proposal.pk) if result.proposal else ""
     provenance_put([provenance_draft(agent, request, one, "changeproposal", key, result.action)])
     return [result.action]

@@ -19,7 +19,7 @@ from identity.services.audit import audit_record
 from memory.comparison.compare_facts import Comparison, compare_facts
 from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.jobs import job_queue, message_send
+from memory.jobs import job_queue
 from memory.models import (
     Attribute,
     Censor,
@@ -41,6 +41,7 @@ from memory.services.facts.changes import fact_change_record, facts_lock
 from memory.services.facts.comparable_facts import comparable_facts, is_replaceable
 from memory.services.facts.learn import replaceable_by
 from memory.services.facts.repeated_facts import fact_supersede
+from memory.services.loops import loops_summarise
 from memory.services.quarantine.memories import (
     memory_text,
     quarantine_memory,
@@ -50,8 +51,6 @@ from memory.services.quarantine.memories import (
 )
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.reviews.states import (
-    Kind,
-    Resolution,
     is_budgeted,
     joined_pairs,
     resolution_record,
@@ -64,6 +63,7 @@ from memory.services.subjects.registry import alias_enter, known_subjects_of, sn
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock
 
+Resolution = MemoryReview.Resolution
 QUARANTINE_MODELS: dict[str, type[Model]] = {
     **{
         memory_type.name: memory_type.model
@@ -255,12 +255,12 @@ def item_lock(agent_id: int, kind: str, key: Any) -> Any:
 
 
 def loop_resummarise(entry: LongTermEntry) -> None:
-    """Queue a new summary of the loop of an event, after the event was quarantined or released."""
+    """Write the summary of the loop of an event again, after the event was quarantined or released: prompts have it."""
     loops = LoopSummary.objects.filter(
         agent=entry.agent_id, persona=entry.persona, loop_id=entry.loop_id, closed_at__isnull=False
     )
     if loops.update(covered_events=0):
-        message_send("memory.tasks.derive_from_events", list(loops.values_list("pk", flat=True)))
+        loops_summarise(loops.values_list("pk", flat=True))
 
 
 def quarantined_memories(review: MemoryReview) -> list[Any]:
@@ -311,6 +311,9 @@ def quarantined_texts(review: MemoryReview) -> list[str]:
     if review.texts is None:
         return [quarantined_text(memory) for memory in quarantined_memories(review)]
     return review.texts
+
+
+Kind = MemoryReview.Kind
 
 
 def review_state(review: MemoryReview) -> str:

@@ -14,6 +14,7 @@ from identity.principal import Principal
 from memory.models import Event, LoopSummary, MemoryReview
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn
+from memory.services.loops import loops_summarise
 from memory.services.reviews.undo import review_undo
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.common import query_without
@@ -233,3 +234,16 @@ def test_event_that_is_marked_as_wrong_is_in_no_prompt_until_that_is_undone(
     review_undo(review=review, by=Principal.of_user(bob))
     review.refresh_from_db()
     assert review.status not in MemoryReview.OPEN, "nobody is asked what a person has taken back"
+
+
+def test_summary_of_a_session_is_written_again_at_once_when_one_of_its_events_is_marked_as_wrong(
+    ada: Agent, log: list[Event], bob: User
+) -> None:
+    (loop,) = LoopSummary.objects.filter(loop_id="one")
+    loops_summarise([loop.pk])
+    page = reverse("agent_loop", args=["ada", "one"])
+    assert "Output: At sea." in markup(browser(bob).get(page))
+    assert browser(bob).post(reverse("agent_event_wrong", args=["ada", log[2].pk])).status_code == 302
+    told = markup(browser(bob).get(page))
+    assert "Input: Where is" in told
+    assert "Output: At sea." not in told
