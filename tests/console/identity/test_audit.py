@@ -11,6 +11,7 @@ from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
 from identity.services.proposals import proposal_approve
 from memory.services.censors import censor_check, censor_create, censor_update
+from memory.services.erasure import event_erase
 from memory.services.facts import fact_supersede
 from memory.services.subjects.changes import subject_alias_add, subject_create, subject_edit
 from nousweb.lib import clock
@@ -222,3 +223,11 @@ def test_audit_lists_by_day(ada, actor, bob, alice):
     bob.groups.clear()
     bob.user_permissions.set(Permission.objects.filter(codename="view_auditevent"))
     assert "Which database?" not in browser(bob).get("/audit/").content.decode()
+
+
+def test_each_erasure_is_a_line_of_its_own(ada, actor, charlie):
+    """Its record is its receipt."""
+    for event in make_events(ada, actor, "It rains.", "It pours.", loop_id="one"):
+        event_erase(event=event, by=Principal.of_user(charlie), reason="Asked for.")
+    rows = [row for row in browser(charlie).get("/audit/").context["rows"] if row.action == "event.erase"]
+    assert [(row.times, row.more) for row in rows] == [("", [])] * 2

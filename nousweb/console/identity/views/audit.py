@@ -19,7 +19,7 @@ from django.utils.timezone import localtime
 from context.expectations.services import personas_of
 from context.models import VIEW_RUN, ContextRun
 from identity.models import AuditEvent, LogHole, LogSeal, LogVerification
-from identity.policy.changes import KIND_OF_ACTION, audit_phrase
+from identity.policy.changes import ERASURES, KIND_OF_ACTION, audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sealed_tables import SEALED_TABLES, VIEW
 from identity.principal import Principal
@@ -164,7 +164,7 @@ def _joined(rows: Sequence[Any], *, by_request: bool) -> list[Any]:
     """The records, of which one of several alike on one day, one after another, stands for all, with the others as
     `more`. Alike are those of one author that did the same, that are about the same object, or, `by_request`, that one
     request made: of these the cause stands for its effects. Successes of one author are one, whatever was done between
-    them.
+    them; each erasure is its own, since its record is its receipt.
 
     Each has the name of its `day`; `every` record that it stands for; and `who` did it and what, as a `verb` and the
     number of `times`.
@@ -181,7 +181,7 @@ def _joined(rows: Sequence[Any], *, by_request: bool) -> list[Any]:
         row.is_quiet = row.action == OUTCOME and not row.failed
         if row.is_quiet and (first := successes.get(row.whose)):
             first.more.append(row)
-        elif joined and (shared := joined[-1].alike & alike):
+        elif joined and row.action not in ERASURES and (shared := joined[-1].alike & alike):
             joined[-1].alike = shared
             joined[-1].more.append(row)
         else:
