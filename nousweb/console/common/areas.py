@@ -13,9 +13,9 @@ OWNERS, ADMINS = "owners", "admins"
 class AreaPage:
     """A page of an area: its label, URL name and right.
 
-    `is_rare`: it stands in the menu "More"; `is_apart`: it has no tab, since other pages lead to it. `views` are other
-    pages that are reached from it, as (label, URL name, right), itself first. `parts` are parts of it, as (label,
-    query, right). `words` are other names that a person may look for.
+    `is_apart`: it has no tab, since other pages lead to it. `views` are other pages that are reached from it, as
+    (label, URL name, right), itself first. `parts` are parts of it, as (label, query, right). `words` are other names
+    that a person may look for.
     """
 
     label: str
@@ -24,7 +24,6 @@ class AreaPage:
     views: tuple[memory_types.Page, ...] = ()
     parts: tuple[memory_types.Page, ...] = ()
     words: str = ""
-    is_rare: bool = False
     is_apart: bool = False
 
 
@@ -108,7 +107,13 @@ AREAS: tuple[Area, ...] = (
         "Memory",
         (
             _TYPES["fact"],
-            AreaPage("Subjects", "agent_subjects", VIEW_FACT, words="entities people things"),
+            AreaPage(
+                "Subjects",
+                "agent_subjects",
+                VIEW_FACT,
+                views=(("Subjects", "agent_subjects", VIEW_FACT), ("Users", "agent_users", "memory.manage_user")),
+                words="entities people things assign owner tenants",
+            ),
             *(page for key, page in _TYPES.items() if key != "fact"),
             AreaPage(
                 "Health",
@@ -120,16 +125,7 @@ AREAS: tuple[Area, ...] = (
                     ("Search index", "agent_index", VIEW_INDEX),
                 ),
             ),
-            AreaPage("Censors", "agent_censors", "memory.view_censor", words="rules guard block", is_rare=True),
-            AreaPage(
-                "Working memory",
-                "agent_working",
-                "memory.view_workingmemory",
-                words="session scratch",
-                is_rare=True,
-            ),
             AreaPage("Search", "agent_search", VIEW_INDEX, words="find recall", is_apart=True),
-            AreaPage("Users", "agent_users", "memory.manage_user", words="assign owner tenants", is_rare=True),
         ),
         of_agent=True,
     ),
@@ -146,6 +142,7 @@ AREAS: tuple[Area, ...] = (
                 "Prompt settings", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"
             ),
             AreaPage("Consent", "agent_consent", "identity.change_agent", words="pending approve new memories"),
+            AreaPage("Censors", "agent_censors", "memory.view_censor", words="rules guard block"),
             AreaPage("Connect", "agent_connect", "identity.view_agent", words="snippets mcp client"),
             AreaPage("Tokens", "agent_tokens", "identity.view_apitoken", words="keys api"),
             AreaPage("Webhooks", "agent_webhooks", "identity.manage_webhook"),

@@ -112,6 +112,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 "Events",
                 recorded="recorded_at",
                 states=(("kept", "seg-1", Q()),),
+                more_views=(("Working memory", "agent_working", "memory.view_workingmemory"),),
                 sub_pages=("agent_loop", "agent_event_erase"),
             ),
             TypePages(

@@ -4,20 +4,19 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, cast
 
 from django.contrib.admin import site
 from django.contrib.auth.context_processors import PermWrapper
 from django.db.models import Case, Count, QuerySet, Subquery, TextField, Value, When
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 from django.http import HttpRequest
 from django.urls import get_script_prefix, reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import broken_results
-from identity.models import Agent, ApiToken, ChangeProposal, DemoTour, Notification, Persona
+from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, DemoTour, Notification, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import not_snoozed
@@ -69,19 +68,21 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
 
 def _agents(by: Principal, request: HttpRequest) -> QuerySet[Agent]:
-    """The agents that `by` may see, with the key of the one that called last where none was looked at yet."""
+    """The agents that `by` may see, with the key of the one that called last, or else wrote last, where none was looked
+    at yet."""
     agents = Agent.objects.visible_to(by)
     if "agent" in request.COOKIES:
         return agents
     used = for_visible_agents(ApiToken.objects.filter(last_used_at__isnull=False), by).order_by("-last_used_at")
-    return agents.annotate(latest=Subquery(used.values("agent_id")[:1]))
+    wrote = for_visible_agents(AuditEvent.objects.filter(author_kind=AuditEvent.Kind.TOKEN), by).order_by("-pk")
+    return agents.annotate(latest=Coalesce(*(Subquery(rows.values("agent_id")[:1]) for rows in (used, wrote))))
 
 
 def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int]) -> dict[str, Any]:
     """The rail, the agents to switch to, the tabs of the page's area, and all places for the command palette.
 
     Areas of one agent are those of the page's agent, else of the agent whose pages were looked at last, else of the one
-    that called last, else of the first one.
+    that called or wrote last, else of the first one.
     """
     user, match, prefix = request.user, request.resolver_match, get_script_prefix()
     url_name = match.view_name if match else ""
@@ -116,8 +117,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
                 "url": address(area, page, chosen),
                 "active": is_here and here is not None and here[1] is page,
                 "count": waiting.get(address(area, page, chosen)),
-                "words": page.words,
-                "is_rare": page.is_rare,
+                "words": " ".join([page.words, *(label for label, _, right in page.views if may(right))]),
                 "is_apart": page.is_apart,
             }
             for page in pages
@@ -138,7 +138,6 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
                 for tab in found
                 if not tab["is_apart"]
             ]
-            tabs.sort(key=itemgetter("is_rare"))
 
     views = here[1].views if here and url_name in (name for _, name, _ in here[1].views) else ()
     parent = here[1] if here and here[1].name == PARENT_PAGES.get(url_name) else None

@@ -116,6 +116,12 @@ def test_new_log_in_has_the_agent_that_called_last(ada: Agent, bruno: Agent, api
         assert browser(bob).get("/").context["nav"]["chosen"] == agent.name
 
 
+def test_new_log_in_has_the_agent_that_wrote_last_while_none_called(ada: Agent, bruno: Agent, bob: User) -> None:
+    for agent in (bruno, ada):
+        make_proposal(agent, make_principal(agent))
+        assert browser(bob).get("/").context["nav"]["chosen"] == agent.name
+
+
 def test_palette_leads_to_each_part_of_the_inbox(owner: User) -> None:
     client = browser(owner)
     places = {url: label for label, _, url, _ in client.get("/").context["nav"]["places"] if "/inbox/?" in url}
@@ -128,12 +134,17 @@ def test_palette_leads_to_each_part_of_the_inbox(owner: User) -> None:
     assert len(places) == len(VIEWS) + 2, "all but the whole of it, and what is assigned, decided and held back"
 
 
-def test_tabs_are_the_same_on_each_page_and_the_rare_ones_stand_in_a_menu(ada: Agent, owner: User) -> None:
+def test_tabs_are_the_same_on_each_page_and_lead_to_every_other(ada: Agent, owner: User) -> None:
+    """None hides in a menu: what belongs to another page is a view of it."""
     client = browser(owner)
-    for name in ("facts", "censors"):
-        tabs = client.get(f"/agents/ada/{name}/").context["nav"]["tabs"]
-        assert len([tab for tab in tabs if not tab["is_rare"]]) == 8
-        assert [tab["is_rare"] for tab in tabs] == sorted(tab["is_rare"] for tab in tabs), "the rare ones last"
+    for name, tab in (("facts", "Facts"), ("users", "Subjects"), ("working", "Events")):
+        page = client.get(f"/agents/ada/{name}/").context
+        tabs = page["nav"]["tabs"]
+        assert [one["label"] for one in tabs if one["active"]] == [tab]
+        assert len(tabs) == 8
+        views = page.get("layouts") or page["nav"]["views"]
+        assert name == "facts" or f"/agents/ada/{name}/" in [one["url"].partition("?")[0] for one in views]
+    assert "Censors" in [one["label"] for one in client.get("/agents/ada/settings/").context["nav"]["tabs"]]
 
 
 def test_views_of_a_page_keep_the_persona(ada: Agent, owner: User) -> None:

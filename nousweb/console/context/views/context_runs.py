@@ -30,8 +30,8 @@ from context.feedback.absent_words import Spans, absent_words
 from context.feedback.content_words import content_words, windows_of
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
-from context.feedback.sentence_notes import MAX_COMPARED, MAX_GIVEN, Note, findings_of, sentence_notes
-from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, ContextRunQuerySet, MemoryUsage
+from context.feedback.sentence_notes import Note, sentence_notes
+from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
 from context.what_if.still_said import VALUE
@@ -157,6 +157,8 @@ def _sentence_notes(
     # What was shown without being noted at the answer has no number, and is compared all the same.
     keys = {(use.item_type, use.item_id): use.pk for use in uses}
     lines = {keys.get(item, -place): line for place, (item, line) in enumerate(texts.items(), 1)}
+    if len(run.response) > MAX_COMPARED or sum(map(len, lines.values())) > MAX_GIVEN:
+        return {}
     return sentence_notes(run.response, marks, {key: line_parts(line)["text"] for key, line in lines.items()})
 
 
@@ -178,12 +180,20 @@ def _values(text: str) -> set[str]:
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
+FINDINGS = {
+    "changed": "says something else",
+    "coming": "only plans this",
+    "done": "says that this is done already",
+}
+"""What the memory of a note says beside what the answer does, by the kind of the note, the worst first."""
 FINDINGS_TOLD = 3
 ABSENT, DOUBTFUL = 0, -1
 LOOKS = {ABSENT: "answer-absent", DOUBTFUL: "answer-doubtful"}
 """Stand in an answer, beside the numbers of its memories, for what the prompt does not have, and for the words by which
 it says something else than a memory."""
 ABSENT_TOLD, TOO_LONG = 8, "The answer, or what the agent was given, is too long to be compared."
+MAX_COMPARED, MAX_GIVEN = 20_000, 100_000
+"""Characters of an answer, and of what the agent was given, that a page compares."""
 
 
 def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]) -> tuple[dict[str, Any], Spans]:
@@ -201,18 +211,25 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
 
 
 def answer_findings(answer: str, notes: Mapping[int, Sequence[Note]]) -> tuple[list[dict[str, Any]], Spans]:
-    """The `findings_of` each sentence's `notes`: both texts with the words marked that the other has not; and where
-    those of the answer are."""
-    found = findings_of(notes)
+    """What memories say otherwise, by the `notes` of each sentence, the worst first: both texts with the words marked
+    that the other has not; and where those of the answer are. No sentence counts that another memory says too."""
+    found = [
+        (last, one)
+        for last, some in notes.items()
+        for one in some
+        if one.kind in FINDINGS and all(other.kind != "same" for other in some)
+    ]
     places = [(answer.rfind(one.here, 0, last), words_beside(one.here, one.there)) for last, one in found]
     told = [
         {
             "note": one,
-            "told": ContextRun.Finding(one.kind).label,
+            "told": FINDINGS[one.kind],
             "here": answer_pieces(one.here, doubtful=words_beside(one.here, one.there)),
             "there": answer_pieces(one.there, doubtful=words_beside(one.there, one.here)),
         }
+        for kind in FINDINGS
         for _, one in found
+        if one.kind == kind
     ]
     return told, sorted((begins + start, begins + end) for begins, words in places for start, end in words)
 
@@ -346,11 +363,14 @@ def run_memories(
             "always": one["always"] and not marks.get(use.pk),
             "use": use,
             "number": number if marks.get(use.pk) else None,
+            "is_near": marks.get(use.pk),
         }
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
     ]
-    return sorted([*ranked, *known.values()], key=lambda one: one["always"])
+    # Of a prompt without an answer, each memory may be what is looked for.
+    rest = ({**one, "is_near": not run.response} for one in known.values())
+    return sorted([*ranked, *rest], key=lambda one: one["always"])
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
@@ -396,8 +416,7 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
                 one[name] = f"{url}?{urlencode(query)}"
 
 
-DOUBT = "doubt"
-OUTCOMES = [("success", "Success"), ("failure", "Failure"), (DOUBT, "Not supported"), ("none", "Not reported")]
+OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 
 
 class RunFilter(ListFilter):
@@ -440,15 +459,13 @@ class RunFilter(ListFilter):
         return queryset.filter(created_at__gte=clock.now() - timedelta(days=int(value)))
 
     def filter_outcome(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
-        if value == DOUBT:
-            return queryset.filter(ContextRunQuerySet.DOUBT)
         return queryset.filter(outcome="" if value == "none" else value)
 
 
 SHOWN_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
-    "profile", "outcome", "finding", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id",
-    "created_at", "failed_sections", "censors",
+    "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
+    "failed_sections", "censors",
 )  # fmt: skip
 RUNS = ListExport("Prompts", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
 A_LINE = 160
@@ -541,14 +558,6 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     findings, doubtful = answer_findings(run.response, notes)
     check["same"] = next((note.key for some in notes.values() for note in some if note.kind == "same"), None)
     check["findings"], check["more"] = findings[:FINDINGS_TOLD], len(findings[FINDINGS_TOLD:])
-    # By word, the reason of the nearest memory. A number word alone is in many.
-    check["left_out"] = {
-        word: one["word"]
-        for word in check["absent"][:ABSENT_TOLD]
-        if not (word.isalpha() and word.islower())
-        for one in reversed(shown.table(verdict=LEFT_OUT, words=word))
-        if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", one["text"], re.IGNORECASE)
-    }
     check["contested"] = [
         one
         for one in memories
@@ -558,6 +567,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     warnings = check["absent"] or findings or check["contested"] or not all(notes.values())
     check["is_clear"] = check.get("compared") and not warnings
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes, doubtful)
+    told, is_failure = outcome_told(run, by), run.outcome == ContextRun.Outcome.FAILURE
+    # A person who judged it knows more than what words say.
+    in_doubt = findings and not is_failure and told and told.author_kind == AuditEvent.Kind.TOKEN
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -598,11 +610,11 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             },
             "of_subconscious": run.persona == Persona.SUBCONSCIOUS,
             "outcome": {
-                "told": outcome_told(run, by),
+                "told": told,
                 "may_report": by.may(REPORT),
-                "in_doubt": run.outcome and run.in_doubt,
+                "in_doubt": in_doubt,
                 "add_url": f"{reverse('agent_expectations', args=[agent.slug])}?run={run.pk}#new"
-                if by.may(ADD) and (run.in_doubt or run.outcome == ContextRun.Outcome.FAILURE)
+                if by.may(ADD) and (in_doubt or is_failure)
                 else "",
             },
             "may_assemble": by.may("context.assemble_context"),
@@ -672,7 +684,7 @@ RUNS_PER_PAGE = 20
 """Each is read with all of its prompt, which is long."""
 SESSION_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "created_at", "sections", "tokens", "counted_tokens", "counted_by",
-    "frame", "outcome", "finding", "outcome_note", "responded_at", "duration_ms", "principal_name", "as_of", "censors",
+    "frame", "outcome", "outcome_note", "responded_at", "duration_ms", "principal_name", "as_of", "censors",
 )  # fmt: skip
 
 

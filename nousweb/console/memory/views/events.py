@@ -7,6 +7,7 @@ from django.db.models import Count, Exists, OuterRef
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.html import format_html
 
 from context.models import ASSEMBLE
@@ -38,13 +39,14 @@ MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
 """Kinds whose content is shown in monospace: inputs and outputs of tools."""
 
 
-def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
+def event_layouts(request: HttpRequest, scope: PersonaScope, shown: str) -> list[dict[str, Any]]:
+    """The log by session or event by event, and what sessions keep in mind, of which the page has the one that is
+    `shown`."""
     rest = query_without(request, "view")
-    events = "&".join(part for part in (rest, "view=events") if part)
-    return [
-        {"label": "By session", "url": f"?{rest}", "active": not flat},
-        {"label": "Every event", "url": f"?{events}", "active": flat},
-    ]
+    events, working = (reverse(name, args=[scope.agent.slug]) for name in ("agent_events", "agent_working"))
+    flat = "&".join(part for part in (rest, "view=events") if part)
+    urls = {"Sessions": f"{events}?{rest}", "Events": f"{events}?{flat}", "Working memory": f"{working}?{rest}"}
+    return [{"label": label, "url": url, "active": label == shown} for label, url in urls.items()]
 
 
 EVENTS = MemoryList(
@@ -57,7 +59,11 @@ EVENTS = MemoryList(
     model=Event,
     filter=EventFilter,
     narrow=lambda events: previews(events),
-    more=lambda request, scope, rows: {"layouts": _layouts(request, True), "mono_kinds": MONO_KINDS, "flat": True},
+    more=lambda request, scope, rows: {
+        "layouts": event_layouts(request, scope, "Events"),
+        "mono_kinds": MONO_KINDS,
+        "flat": True,
+    },
 )
 LOOPS = replace(
     EVENTS,
@@ -66,7 +72,10 @@ LOOPS = replace(
     size=30,
     narrow=lambda loops: loops.defer("long_term_ids"),
     export=ListExport("Sessions", model_columns(LoopSummary, "long_term_ids")),
-    more=lambda request, scope, rows: {"layouts": _layouts(request, False), "rows": _with_counts(scope.memory, rows)},
+    more=lambda request, scope, rows: {
+        "layouts": event_layouts(request, scope, "Sessions"),
+        "rows": _with_counts(scope.memory, rows),
+    },
 )
 
 

@@ -3,6 +3,7 @@
 from memory.models import WorkingMemory
 from memory.selectors.filters import WorkingFilter
 from nousweb.console.memory.page_context import MemoryList, memory_list
+from nousweb.console.memory.views.events import event_layouts
 
 agent_working = memory_list(
     MemoryList(
@@ -19,6 +20,7 @@ agent_working = memory_list(
         model=WorkingMemory,
         filter=WorkingFilter,
         more=lambda request, scope, sessions: {
+            "layouts": event_layouts(request, scope, "Working memory"),
             # The names stay clear of a dict's own "items".
             "sessions": [
                 (
@@ -27,7 +29,7 @@ agent_working = memory_list(
                     session.open_threads,
                 )
                 for session in sessions
-            ]
+            ],
         },
     )
 )
