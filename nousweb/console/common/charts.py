@@ -101,8 +101,8 @@ class Bar:
 class ChartPoint:
     """A value of a chart, None where nothing was measured, and what is told of it, and of that of the period before.
 
-    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is what began or
-    ended there, as it stands in the chart; `is_over`: nothing began.
+    `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is the
+    number of what began or ended there; `is_over`: nothing began.
     """
 
     name: str

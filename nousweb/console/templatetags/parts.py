@@ -553,39 +553,18 @@ def _point(column: ChartColumn, look: str) -> SafeString:
     return format_html(_POINT, look, plain(column.middle), plain(column.bar.y + CHART_TOP))
 
 
-_LETTERS = (0.65, 2.1)
-"""Percent of a chart that a letter takes, of a wide one and of a phone's."""
-
-
 def _line(chart: Chart) -> SafeString:
-    """The line through all points, and on it those where something began or ended, with its name, and where it ends. A
-    name stands below its point or above it: where it would not run into another one, at least in a wide window, nor
-    lie on the line, or else on one of the axis."""
-    apart = chart.height / (len(chart.axis) - 1)
+    """The line through all points, and on it those where something began or ended, with its number, and where it ends.
+    A number stands above its point, but below the one to which the line falls, and the last one, above which its value
+    stands."""
     known = [column for column in chart.columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    named: list[tuple[list[tuple[float, float]], float]] = []
-    for column in reversed(known):
+    for before, column in pairwise([known[0], *known]):
         if column.point.mark:
-            drawn += _point(column, f"chart-mark{' is-over' if column.point.is_over else ''}")
-            side = 2 if column.middle > 80 else 0 if column.middle < 15 else 1
-            halves = [letter * len(column.point.mark) / 2 for letter in _LETTERS]
-            spans = [(column.middle - half * side, column.middle + half * (2 - side)) for half in halves]
-            begin, end = spans[-1]
-            beside = [one.bar.y for one in known if begin - column.place.width < one.middle < end + column.place.width]
-            spots = []
-            for y in (column.bar.y + 20, column.bar.y - 10, column.bar.y + 34):
-                near = [taken for taken, other in named if abs(y - other) < 14]
-                wide, phone = (any(one[n][0] < spans[n][1] and one[n][1] > spans[n][0] for one in near) for n in (0, 1))
-                lies = any(min(pair) < y + 4 and max(pair) > y - 12 for pair in pairwise(beside))
-                spots.append((wide or y > chart.height, lies, phone, (y - 12) // apart != (y + 4) // apart, y))
-            wide, _, phone, _, y = min(spots, key=lambda spot: spot[:4])
-            if not wide:
-                look = "chart-name is-minor" if phone else "chart-name"
-                at = plain(column.middle), plain(y + CHART_TOP), ("start", "middle", "end")[side]
-                drawn += format_html(_TICK, look, *at, column.point.mark)
-                named.append((spans, y))
+            y = column.bar.y + CHART_TOP + (18 if column.is_last or before.bar.y < column.bar.y else -8)
+            drawn += _point(column, f"chart-mark{' is-over' * column.point.is_over}")
+            drawn += format_html(_TICK, "chart-name", plain(column.middle), plain(y), "middle", column.point.mark)
         elif column.is_last:
             drawn += _point(column, "chart-end")
     return drawn

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, timedelta
-from itertools import accumulate, pairwise
-from math import ceil
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -63,18 +61,15 @@ LEAST_POINTS = 2
 """Of fewer days no chart is drawn."""
 
 
-def _problem(one: HealthFindingCount, points: float) -> dict[str, Any]:
-    """A finding that lists facts: their number, of how many, the points that they take and how these follow from the
-    facts, what is regained by each fact, where that shows in the score, what the page that lists them is for, and its
-    class in the picture of the score."""
-    each = f"{points / one.number:.1f}"
+def _problem(one: HealthFindingCount, points: int) -> dict[str, Any]:
+    """A finding that lists facts: their number, of how many, the points that they take and of what these are made, what
+    the page that lists them is for, and its class in the picture of the score."""
     return {
         "finding": one.finding,
         "number": one.number,
         "of": one.total,
         "points": points,
         "formula": f"{one.number:,} of {one.total:,} × {100 * one.finding.weight:g}",
-        "regained": "" if each == "0.0" else f"Each regains {each} point{'' if each == '1.0' else 's'}.",
         # One contradiction is of two facts.
         "action": "Resolve"
         if one.finding.key in ("quarantined", "contested")
@@ -90,16 +85,18 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     health = memory_health(scope.memory, clock.now())
     counted = sorted((one for one in health.counts if one.number), key=lambda one: -one.points)
     sound = [one for one in health.counts if not one.number]
-    # Ends are rounded up, as the score is rounded down, so that the bar's numbers add up to 100.
-    ends = [0.0, *(ceil(round(10 * end, 6)) / 10 for end in accumulate(one.points for one in counted))]
+    days, score = health_by_day(scope.memory), whole_score(health.score or 0)
+    # Whole points, which together are what the score lacks: those of the largest rest are rounded up.
+    whole = [int(one.points) for one in counted]
+    by_rest = sorted(range(len(whole)), key=lambda place: whole[place] - counted[place].points)
+    up = by_rest[: max(0, 100 - score - sum(whole))]
     named = scope.memory.facts.filter(pk__in=[key for one in counted for key in one.named])
     texts = {str(key): text for key, text in named.values_list("pk", "content")}
-    days = health_by_day(scope.memory)
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
         {
-            **_problem(one, round(end - begin, 1)),
+            **_problem(one, whole[place] + (place in up)),
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
             # Since when it lists facts in words, "" where that is not known.
             "since": _since(days, one.finding.key),
@@ -110,21 +107,21 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             ],
             "more": one.number - len(one.named),
         }
-        for one, (begin, end) in zip(counted, pairwise(ends), strict=True)
+        for place, one in enumerate(counted)
     ]
     parts = [(one["finding"].label, one["points"], one["look"]) for one in problems]
     context = base_context(
         request,
         scope,
         health=health,
-        score=whole_score(health.score or 0),
+        score=score,
         problems=problems,
         found=get_text_list([f"{one['number']:,} {one['finding'].label.lower()}" for one in problems], "and"),
         has_since=any(one["since"] for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
-        lost=100 - whole_score(health.score or 0),
-        segments=stacked_bar([("Sound", health.score or 0, "seg-2"), *parts], width=1000, height=12, capacity=100),
+        lost=100 - score,
+        segments=stacked_bar([("Sound", score, "seg-2"), *parts], width=1000, height=12, capacity=100),
         trend=_trend(days),
     )
     return render(request, "memory/memory_health.html", context)
@@ -144,27 +141,27 @@ def _since(days: dict[date, DayHealth], key: str) -> str:
 
 
 def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
-    """The chart of the scores of the last days, with a mark where a kind of finding began or ended; None before there
-    are two days."""
+    """The chart of the scores of the last days, with a number where a kind of finding began or ended, and a key of
+    these; None before there are two days."""
     today = clock.now().date()
     days = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
     drawn = [day for day in days if day in known]
     if len(drawn) < LEAST_POINTS:
         return None
     scores = {day: whole_score(known[day].score) for day in drawn}
+    changes = {day: _changes(known.get(day - timedelta(days=1)), known.get(day)) for day in days}
+    marked = {day: str(number) for number, day in enumerate((day for day in days if any(changes[day])), 1)}
     points = [
         ChartPoint(
             f"{day:%a} {day.day} {day:%b}",
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
-            f"{scores[day]} of 100{_changed(began, ended)}" if day in scores else "not counted",
-            mark=", ".join([*(f"{label} ended" for label in ended), *began]),
-            is_over=not began,
+            f"{scores[day]} of 100{_changed(*changes[day])}" if day in scores else "not counted",
+            mark=marked.get(day, ""),
+            is_over=not changes[day][0],
         )
         for day in days
-        for began, ended in [_changes(known.get(day - timedelta(days=1)), known.get(day))]
     ]
-    marks = "A ring is a day on which a kind of finding began or ended." if any(one.mark for one in points) else ""
     first, last, least = drawn[0], drawn[-1], min(drawn, key=lambda day: scores[day])
     missing = len(days) - len(drawn)
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
@@ -172,7 +169,11 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     line = replace(
         chart(points, step="day", unit="", base=base, top=100),
         is_line=True,
-        note=" ".join(filter(None, (marks, f"The axis begins at {base}." * bool(base), gaps))),
+        parts=tuple(
+            (f"{number}: {day.day} {day:%b}{_changed(*changes[day])}", f"ring{' is-over' * (not changes[day][0])}")
+            for day, number in marked.items()
+        ),
+        note=" ".join(filter(None, (f"The axis begins at {base}." * bool(base), gaps))),
     )
     said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
     return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
