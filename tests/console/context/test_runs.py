@@ -491,9 +491,9 @@ def test_each_sentence_names_the_memories_of_its_words_and_claims_no_more(ada, a
     ], "the worst first"
     assert "Here: 90 days. There: 30 days." in shown
     assert shown.count(">no memory<") == 1, "nor of two words"
-    row = re.search(r'id="use-1".*?</tr>', shown, re.DOTALL)[0]
-    near, menu = row.split("menu-items")
-    assert ["Mark as wrong" in part and "Confirm" in part for part in (near, menu)] == [True, False], "one tap away"
+    [menu] = re.search(r'id="use-1".*?</tr>', shown, re.DOTALL)[0].split("menu-items")[1:]
+    assert "Mark as wrong" in menu
+    assert "Confirm" in menu
     elsewhere = text(browser(bob).get(run.get_absolute_url(), {"tab": "prompt"}))
     assert 'href="?tab=memories#use-1"' in elsewhere, "where the rows are not shown"
 
@@ -527,8 +527,7 @@ def test_failed_run_says_which_memory_of_its_prompt_is_contradicted_by_now(ada, 
     assert re.search(r"The prompt had “The ledger export waits 60 seconds.”, contradicted [^<]+\.", shown)
     assert f'href="{reverse("memory_review_detail", args=[review.pk])}">Resolve' in shown
     row = re.search(r"<tr data-keyitem(?:(?!</tr>).)*waits 60 seconds.*?</tr>", shown, re.DOTALL)[0]
-    near, menu = row.split("menu-items")
-    assert ["Mark as wrong" in part for part in (near, menu)] == [False, True], "the answer does not refer to it"
+    assert "Mark as wrong" in row.partition("menu-items")[2]
 
 
 def test_memory_that_was_kept_as_one_of_the_most_recent_says_so_instead_of_its_relevance(ada, actor, alice, ledger):
@@ -578,10 +577,16 @@ def test_run_says_which_names_and_numbers_of_its_answer_are_not_in_the_prompt(ad
     page = text(client.get(run.get_absolute_url()))
     assert "Every name and number that was checked comes from what the agent was given." in page
     answer = "The replica disk was 91 % full of 250 GB. Ask Dave on Tuesday."
-    ContextRun.objects.filter(pk=run.pk).update(response=answer)
+    left_out = {**run.candidates[0], "text": "The volume of the replica has 250 GB.", "verdict": "over_budget"}
+    ContextRun.objects.filter(pk=run.pk).update(response=answer, candidates=[*run.candidates, left_out])
     shown = text(client.get(run.get_absolute_url()))
     assert "Not in the prompt: 250 GB, Dave, Tuesday." in shown
     assert shown.count("answer-absent") == 4, "three words and the legend"
+    [where] = re.findall(r"“([^”]+)” stands in a memory that was left out: no room", shown)
+    assert where == "250 GB"
+    link = re.search(r'href="(\?q=250%20GB[^"]*)#parts">Show<', shown)[1].replace("&amp;", "&")
+    led = client.get(f"{run.get_absolute_url()}{link}")
+    assert [one["text"] for one in led.context["candidates"]] == [left_out["text"]]
 
 
 def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger):

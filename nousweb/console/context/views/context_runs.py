@@ -363,14 +363,11 @@ def run_memories(
             "always": one["always"] and not marks.get(use.pk),
             "use": use,
             "number": number if marks.get(use.pk) else None,
-            "is_near": marks.get(use.pk),
         }
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
     ]
-    # Of a prompt without an answer, each memory may be what is looked for.
-    rest = ({**one, "is_near": not run.response} for one in known.values())
-    return sorted([*ranked, *rest], key=lambda one: one["always"])
+    return sorted([*ranked, *known.values()], key=lambda one: one["always"])
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
@@ -558,6 +555,14 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     findings, doubtful = answer_findings(run.response, notes)
     check["same"] = next((note.key for some in notes.values() for note in some if note.kind == "same"), None)
     check["findings"], check["more"] = findings[:FINDINGS_TOLD], len(findings[FINDINGS_TOLD:])
+    # By word, the reason of the nearest memory. A number word alone is in many.
+    check["left_out"] = {
+        word: one["word"]
+        for word in check["absent"][:ABSENT_TOLD]
+        if not (word.isalpha() and word.islower())
+        for one in reversed(shown.table(verdict=LEFT_OUT, words=word))
+        if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", one["text"], re.IGNORECASE)
+    }
     check["contested"] = [
         one
         for one in memories
