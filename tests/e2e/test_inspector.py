@@ -61,6 +61,21 @@ def test_inspector_preview_follows_the_typing_and_writes_nothing(
     assert not ContextRun.objects.exists()
 
 
+def test_tokens_and_what_was_left_out_stay_beside_a_long_prompt(
+    ledger: Fact, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    page = log_in(charlie, width=1440, height=500)
+    page.goto(f"{reverse('agent_context', args=['ada'])}?input=Why+did+the+ledger+export+fail%3F")
+    page.get_by_text("The whole prompt").scroll_into_view_if_needed()
+    expect(page.get_by_label("Input")).not_to_be_in_viewport()
+    expect(page.locator("#tokens-title")).to_be_in_viewport()
+    left_out = page.get_by_role("region", name="Left out")
+    expect(left_out.get_by_text("1 not relevant enough")).to_be_in_viewport()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(left_out.get_by_text("1 not relevant enough")).to_be_visible()
+    expect(left_out.get_by_role("link", name="bananas")).to_be_hidden()
+
+
 def test_inspector_candidate_is_explained_pinned_and_replayed(
     ada: Agent, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:

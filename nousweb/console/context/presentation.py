@@ -155,7 +155,8 @@ SECTION_HINTS = {
 }
 """What a section contains whose name does not say it."""
 UNSEARCHED = {"recent": "recent", "working_memory": "session"}
-"""Why a section is in the prompt that is not searched, where it is not in every one."""
+ALWAYS = "always"
+"""Why a section is in the prompt that is not searched, and of those that are in every one."""
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -216,6 +217,7 @@ class PromptView:
                 "tokens": sum(piece["tokens"] for piece in row["pieces"] if row.get("key") != "identity")
                 or row["tokens"],
                 "is_memory": any(piece["type"] in MEMORY_TYPES for piece in row["pieces"]),
+                "folds": all(piece["relevance"] == ALWAYS for piece in row["pieces"]),
             }
             for row in self.rows
         ]
@@ -293,9 +295,9 @@ class PromptView:
                 "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
                 "hint": SECTION_HINTS.get(section.get("key", ""), ""),
                 "lead": SECTION_BREAK if place else "",
-                # Of the one that is folded at first.
-                "begins": _HEADED.sub("", section["items"][0].get("text", ""))[:A_LINE]
-                if section.get("key") == "identity" and section["items"]
+                # Where it is folded, as what is in every prompt is at first.
+                "begins": _HEADED.sub("", section["items"][0].get("text", "")).removeprefix("- ")[:A_LINE]
+                if section["items"]
                 else "",
             }
             for place, section in enumerate(self.record.sections)
@@ -603,7 +605,7 @@ def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict
 def _came(section: Mapping[str, Any], candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:
     """Why an item is in a section of the prompt, in a word or by its relevance to the question."""
     if not candidate or candidate["verdict"] != "included":
-        return UNSEARCHED.get(section.get("key", ""), "always")
+        return UNSEARCHED.get(section.get("key", ""), ALWAYS)
     return "pinned" if candidate.get("pinned") else _reached(candidate, time)
 
 

@@ -54,7 +54,7 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie)
     page = text(browser(alice).get(URL, {"input": EXPORT}))
     parts = re.findall(r'<details data-section="seg-\w+" ?(\w*) ?>.*?<span class="truncate"[^>]*>([^<]+)<', page)
     folded = [name for is_open, name in parts if not is_open]
-    assert folded == ["Identity"], "the longest, which is the same in every prompt"
+    assert folded == ["Identity", "Current Frame"], "what is in every prompt"
     assert re.search(r'data-relevance="\d\.\d\d" data-tokens=" +\d+"', page), "at the right edge of the memory"
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert "What would include it:" in page
