@@ -145,7 +145,7 @@ def test_superuser_role_changes_are_recorded_once(root: User, alice: User) -> No
     client = signed_in(root)
     AuditEvent.objects.filter(action="user.create").get(object_id=str(root.pk), author_name="command line")
     before = set(AuditEvent.objects.values_list("pk", flat=True))
-    form = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value, "role": "Reviewer"}
+    form = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value, "role": "Reviewer", "confirmed": "on"}
     client.post(reverse("person_staff_give", args=[alice.pk]), form)
     client.post(reverse("person", args=[alice.pk]), form)
     alice.refresh_from_db()

@@ -1,7 +1,9 @@
 """Forms about people: inviting, and accepting an invitation."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import django_filters
 from django import forms
 from django.contrib.auth import authenticate
 from django.contrib.auth.forms import PasswordChangeForm
@@ -9,7 +11,9 @@ from django.contrib.auth.password_validation import password_validators_help_tex
 from django.http import HttpRequest
 
 from identity.models import Agent, Invitation
+from identity.selectors.filters import ListFilter
 from identity.services.people import MAX_INVITATION_DAYS, MAX_NAME_CHARACTERS, MAX_NOTE_CHARACTERS
+from memory.selectors.filters import filter_words
 from nousweb.access.roles import ROLE_PERMISSIONS
 
 ROLE_WORDS = {
@@ -35,8 +39,23 @@ class InvitationForm(forms.Form):
     )
 
 
+class PeopleFilter(ListFilter):
+    q = django_filters.CharFilter(method=filter_words("username", "first_name", "last_name", "email"), label="Search")
+
+
 class RoleForm(forms.Form):
+    """A person's role; one that may do more than `held` has to be confirmed."""
+
     role = forms.ChoiceField(choices=ROLES)
+    confirmed = forms.BooleanField(
+        label="Give more rights than now", error_messages={"required": "Confirm that this person may do more."}
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None, *, held: str) -> None:
+        super().__init__(data, initial={"role": held})
+        ranks = {role: rank for rank, role in enumerate(ROLE_WORDS, 1)}
+        if ranks.get(data.get("role", "") if data else held, 0) <= ranks.get(held, 0):
+            del self.fields["confirmed"]
 
 
 class AgentsForm(forms.Form):

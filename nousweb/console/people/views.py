@@ -63,12 +63,14 @@ from nousweb.console.common import (
 )
 from nousweb.console.people.forms import (
     ROLE_WORDS,
+    ROLES,
     AcceptForm,
     AgentsForm,
     InvitationForm,
     MailForm,
     NameForm,
     OwnPasswordForm,
+    PeopleFilter,
     RoleForm,
 )
 from nousweb.console.templatetags.console import day
@@ -100,10 +102,6 @@ AGENTS_NAMED = 2
 
 def _two_lines(first: Any, second: str) -> Any:
     return format_html('{}<span class="muted row-detail">{}</span>', first, second)
-
-
-def _role(row: Any) -> str:
-    return row.role if isinstance(row, Invitation) else role_of(row)
 
 
 def _second_factor_told(person: Any) -> Any:
@@ -170,7 +168,7 @@ LIST = ListPage(
         initials=True,
     ),
     columns=(
-        Column("Role", lambda person: _two_lines(_role(person), ROLE_WORDS.get(_role(person), "sees nothing"))),
+        Column("Role", look="people/_person_role.html"),
         Column("Agents", _agents_told),
         Column("Second factor", _second_factor_told),
         Column("Last log-in", _access_told),
@@ -208,20 +206,27 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         )
         .order_by("-is_active", "username")
     )
+    found = PeopleFilter(request.GET, queryset=accounts)
     if export_format(request):
-        return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
+        return list_export(request, PEOPLE, keyset_rows(found.results, "date_joined"))
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
     view = request.GET.get("view", "")
     everybody: list[Any] = list(accounts)
     without = [person for person in everybody if person.is_active and not person.has_second_factor]
-    shown = accounts.filter(pk__in=[person.pk for person in without]) if view == "without" else accounts
+    shown = found.results.filter(pk__in=[person.pk for person in without]) if view == "without" else found.results
     invited = [one for one in invitations if one.state == "open"]
     numbers = {"": len(everybody) + len(invited), "without": len(without), "invitations": len(invitations)}
     listed = INVITATIONS if view == "invitations" else LIST
     context |= {
         "invitation_form": form,
-        **listed.context(request, listed.page(request, invitations if listed is INVITATIONS else shown)),
-        "is_filtered": view == "without",
+        **listed.context(
+            request,
+            listed.page(request, invitations if listed is INVITATIONS else shown),
+            found.form if listed is LIST else None,
+            found.is_filtered or view == "without",
+            {"view": view} if view else None,
+        ),
+        "every": request.path,
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
         "narrows": True,
         "layouts": [
@@ -232,11 +237,14 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     }
     limits = {key for row in context["rows"] for key in getattr(row, "limited_to", None) or ()}
     names = dict(Agent.objects.filter(pk__in=limits).values_list("pk", "name")) if limits else {}
-    for row in context["rows"]:
-        row.is_oneself = row.pk == request.user.pk
+    for row in [*context["rows"], *invited]:
+        is_account, row.is_oneself = isinstance(row, User), row.pk == request.user.pk
+        row.held = role_of(row) if is_account else row.role
+        row.does = ROLE_WORDS.get(row.held, "sees nothing")
+        row.roles = [one for one in ROLES if one[0] != row.held and is_account and not row.is_oneself]
         row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
         row.second_factor_url = request.build_absolute_uri(reverse("second_factor"))
-    if not view and not context["page"].has_next():
+    if not view and not found.is_filtered and not context["page"].has_next():
         context["rows"] += invited
         context["also"] = f"and {len(invited)} invited" if invited else ""
     response = render(request, LIST.template, context, status=status)
@@ -260,10 +268,10 @@ def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     return form_page(
         request,
         "people/person.html",
-        RoleForm(_posted(request), initial={"role": role}),
+        RoleForm(_posted(request), held=role),
         lambda given: person_role_set(person=who, role=given["role"], by=by),
         done=lambda changed: f"{who.username} now has the role {request.POST['role']}.",
-        back=reverse("person", args=[pk]),
+        back=reverse("people") if "listed" in request.POST else reverse("person", args=[pk]),
         context={
             "person": who,
             "their_role": role,

@@ -322,12 +322,30 @@ def test_forms_about_people_carry_the_token_against_forgery(owner):
 def test_role_is_changed_with_a_record(owner):
     dora = make_person("dora", "Viewer")
     client = browser(owner)
-    assert client.post(f"/people/{dora.pk}/", {"role": "Administrator"}).status_code == 302
+    refused = client.post(f"/people/{dora.pk}/", {"role": "Administrator"})
+    assert (refused.status_code, [group.name for group in dora.groups.all()]) == (422, ["Viewer"])
+    assert "Confirm that this person may do more." in markup(refused), "what gives more rights is confirmed"
+    assert client.post(f"/people/{dora.pk}/", {"role": "Administrator", "confirmed": "on"}).status_code == 302
     assert [group.name for group in dora.groups.all()] == ["Administrator"]
     assert client.post(f"/people/{dora.pk}/", {"role": "King"}).status_code == 422
     assert client.post(f"/people/{owner.pk}/", {"role": "Viewer"}).status_code == 422
     record = AuditEvent.objects.filter(action="user.roles", object_id=str(dora.pk)).latest("pk")
     assert record.author_name == "olga"
+
+
+def test_people_are_found_by_name_and_their_role_is_changed_in_the_list(owner):
+    dora = make_person("dora", "Reviewer")
+    make_person("emil", "Viewer")
+    client = browser(owner)
+    page = client.get("/people/", {"q": "DOR"})
+    assert [row.username for row in page.context["rows"]] == ["dora"]
+    choice = markup(page).partition(f'action="/people/{dora.pk}/"')[2].partition("</form>")[0]
+    assert re.findall(r'name="role" value="(\w+)"', choice) == ["Viewer", "Administrator", "Owner"]
+    assert "csrfmiddlewaretoken" in choice
+    answer = client.post(f"/people/{dora.pk}/", {"role": "Viewer", "listed": "1"})
+    assert answer["Location"] == "/people/", "less rights need no confirmation"
+    assert [group.name for group in dora.groups.all()] == ["Viewer"]
+    assert f'action="/people/{owner.pk}/"' not in markup(client.get("/people/")), "nobody changes their own"
 
 
 def test_own_password_is_changed_and_ends_the_other_sessions(db):
