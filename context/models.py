@@ -27,6 +27,9 @@ RECENT = timedelta(days=7)
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
+    DOUBT = ~Q(finding="") & ~Q(outcome="failure")
+    """Where `ContextRun.in_doubt`."""
+
     def visible_to(self, by: Principal) -> "ContextRunQuerySet":
         """The runs of personas that `by` may see. A token sees the personas that its own may read; people see runs of
         the subconscious only with the permission for it."""
@@ -42,7 +45,8 @@ class ContextRun(AgentRow):
     memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
     the budget limits; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors` has the
     checks of the input and of the answer, with positions but without their words; {} in older runs. `response` is the
-    answer as it was reported at `responded_at`; empty if an older version did not store it. `trace_id` is that of the
+    answer as it was reported at `responded_at`; empty if an older version did not store it. `finding`: the worst of it,
+    until a person judged the outcome; empty in older runs. `trace_id` is that of the
     request if traces were collected (docs/operations.md), else empty.
     """
 
@@ -50,6 +54,13 @@ class ContextRun(AgentRow):
         UNKNOWN = "", "Not reported"
         SUCCESS = "success", "Success"
         FAILURE = "failure", "Failure"
+
+    class Finding(models.TextChoices):
+        """What a memory of the prompt says beside what the answer does, the worst first."""
+
+        CHANGED = "changed", "says something else"
+        COMING = "coming", "only plans this"
+        DONE = "done", "says that this is done already"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="context_runs", db_index=False)
@@ -78,6 +89,7 @@ class ContextRun(AgentRow):
     outcome_note = models.TextField(blank=True)
     responded_at = models.DateTimeField(null=True)
     response = models.TextField(blank=True, default="", db_default="")
+    finding = models.CharField(max_length=10, choices=Finding, blank=True, default="", db_default="")
     principal_name = models.CharField(max_length=200)
     trace_id = models.CharField(max_length=32, blank=True, default="", db_default="")
     created_at = models.DateTimeField(default=clock.now, editable=False)
@@ -96,7 +108,7 @@ class ContextRun(AgentRow):
             # Holds what the figures of a period need, so that they are counted without the wide rows themselves.
             models.Index(
                 fields=["created_at"],
-                include=["agent", "persona", "tokens", "duration_ms", "responded_at", "outcome"],
+                include=["agent", "persona", "tokens", "duration_ms", "responded_at", "outcome", "finding"],
                 name="context_run_figures",
             ),
             models.Index(fields=["agent", "fingerprint_id", "-created_at"]),
@@ -109,6 +121,16 @@ class ContextRun(AgentRow):
 
     def get_absolute_url(self) -> str:
         return reverse("agent_context_run", args=[self.agent.slug, self.pk])
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a memory of the prompt says something else than the answer, and nobody judged it."""
+        return bool(self.finding) and self.outcome != self.Outcome.FAILURE
+
+    @property
+    def verdict(self) -> str:
+        """Whether its task succeeded, or why that is in doubt."""
+        return f"Not supported: a memory {self.get_finding_display()}" if self.in_doubt else self.get_outcome_display()
 
     @property
     def blocked(self) -> bool:

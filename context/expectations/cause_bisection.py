@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef
 
 from context.expectations.check_runner import Check, check_as_of, expectations_check
-from context.expectations.evaluation import Outcome
+from context.expectations.evaluation import Outcome, State
 from context.expectations.policy import (
     CAUSE_SECONDS,
     RECHECK_AFTER,
@@ -229,9 +229,6 @@ def _only_possible(expectation: Expectation, outcome: Outcome, events: Sequence[
         return about[0]
     unknown = [event for event in events if is_unknown(event, expectation.request.get("session_id"))]
     return unknown[0] if len(unknown) == 1 else None
-
-
-State = ExpectationResult.State
 
 
 @dataclass(frozen=True, slots=True)

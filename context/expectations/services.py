@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 from context.engine.analysis.request import ContextRequest
 from context.expectations import policy
 from context.expectations.cause_bisection import expectations_run, results_record
-from context.expectations.evaluation import comparable_text
+from context.expectations.evaluation import Requirement, State, Target, comparable_text
 from context.expectations.policy import ADD, CHANGE, RESULT_HOLDS, RUN, VIEW
 from context.models import ContextRun, Expectation, ExpectationQuerySet, ExpectationResult
 from context.services.agent_settings import item_check, profile_get
@@ -26,8 +26,6 @@ from memory.persona import VIEWS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import Conflict, Invalid, NotFound, choice_check, clock, existing, text_check
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
-
-State = ExpectationResult.State
 
 
 def personas_of(by: Principal) -> tuple[str, ...]:
@@ -115,9 +113,6 @@ def expectation_totals(expectations: Sequence[Expectation]) -> ExpectationTotals
     return ExpectationTotals(
         states.count(State.PASSED), states.count(State.FAILED), states.count(State.ERROR), states.count("")
     )
-
-
-Requirement, Target = Expectation.Requirement, Expectation.Target
 
 
 @agent_transaction()

@@ -1,13 +1,14 @@
 """What each sentence of an answer has to do with the memories of its prompt, by words: no model judges its meaning."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
 from context.feedback.absent_words import Spans
 from context.feedback.content_words import content_words
+from context.models import ContextRun
 from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.lexicon import RELATIVE_TIMES
@@ -18,6 +19,8 @@ WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
 MAX_SENTENCES, MAX_MEMORIES, MAX_CHARACTERS, MAX_TOLD = 100, 4, 240, 2_000
 """Sentences of an answer that are looked at, memories that one is compared with, and the length of what is compared,
 and of a memory that is read for what is done."""
+MAX_COMPARED, MAX_GIVEN = 20_000, 100_000
+"""Characters of an answer, and of what the agent was given, that are compared."""
 Told = tuple[str, bool, set[str], str]
 _OTHER_TENSES = ("done", "Says it as done."), ("coming", "Says it as still to come.")
 _SENTENCE = re.compile(r"(?<!\w)(?!\d+[.)]\s)(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
@@ -50,10 +53,13 @@ class Note(NamedTuple):
 
 
 def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, str]) -> dict[int, list[Note]]:
-    """By the end of each sentence of `answer` that says something its notes, none if hardly a word is in `memories`.
+    """By the end of each sentence of `answer` that says something its notes, none if hardly a word is in `memories`,
+    and no sentence of what is too long.
 
     `marks` are what is known to be from a memory; those with most words of a sentence get marks there too.
     """
+    if len(answer) > MAX_COMPARED or sum(map(len, memories.values())) > MAX_GIVEN:
+        return {}
     parts = {key: [(one[0], _words(one[0])) for one in _SENTENCE.finditer(text)] for key, text in memories.items()}
     words = {key: set[str]().union(*(said for _, said in some)) for key, some in parts.items()}
     notes, compare, tenses = dict[int, list[Note]](), cache(_compared), cache(_tenses)
@@ -84,6 +90,21 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
                 for key in marked
             ]
     return notes
+
+
+def findings_of(notes: Mapping[int, Sequence[Note]]) -> list[tuple[int, Note]]:
+    """The notes of memories that say something else, with the ends of their sentences, the worst first. No sentence
+    counts that another memory says too."""
+    found = [
+        (end, one)
+        for end, some in notes.items()
+        for one in some
+        if one.kind in KINDS and all(other.kind != "same" for other in some)
+    ]
+    return sorted(found, key=lambda one: KINDS.index(one[1].kind))
+
+
+KINDS = ContextRun.Finding.values
 
 
 def _compared(memory: str, sentence: str) -> tuple[str, ...]:

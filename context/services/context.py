@@ -13,11 +13,13 @@ from django.db import transaction
 
 from context.engine.analysis.request import CENSOR_MODES, ContextRequest
 from context.engine.assembly import RETIRED_VERDICTS, VerdictCode
+from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import ContextRecord
 from context.engine.pipeline import context_build
 from context.engine.retrieval.censors import active_censors, censors_check, check_skipped, effective_triggers
 from context.engine.retrieval.recent_conversations import RECENT_SECTION
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference, answer_references
+from context.feedback.sentence_notes import findings_of, sentence_notes
 from context.models import ASSEMBLE, REPORT, ContextRun, MemoryUsage
 from identity.models import Agent
 from identity.principal import Principal
@@ -122,10 +124,19 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
         shown = memories_shown(run)
         found = answer_references(run, response, [item for _, item in shown])
         references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
-        report = _keep(run=run, response=response, check=check, references=references, recalls=recalls, by=by)
+        finding = _worst_finding(response, references)
+        report = _keep(
+            run=run, response=response, check=check, references=references, finding=finding, recalls=recalls, by=by
+        )
         if report is not None:
             return report
     raise Conflict("Memories are still being recalled for this context. Report the answer after the recall has ended.")
+
+
+def _worst_finding(response: str, references: Sequence[tuple[str, Mapping[str, Any], Reference]]) -> str:
+    marks = {place: list(one.spans) for place, (_, _, one) in enumerate(references) if one.referenced}
+    texts = {place: line_parts(item["text"])["text"] for place, (_, item, _) in enumerate(references)}
+    return next((one.kind for _, one in findings_of(sentence_notes(response, marks, texts))), "")
 
 
 @agent_transaction(of="run")
@@ -135,6 +146,7 @@ def _keep(
     response: str,
     check: Mapping[str, Any],
     references: Sequence[tuple[str, Mapping[str, Any], Reference]],
+    finding: str,
     recalls: int,
     by: Principal,
 ) -> ReportedResponse | None:
@@ -168,7 +180,7 @@ def _keep(
         )
     MemoryUsage.objects.bulk_create(rows, ignore_conflicts=True)
     ContextRun.objects.filter(agent=run.agent_id, pk=run.pk).update(
-        responded_at=moment, response=response, censors={**run.censors, ANSWER: check}
+        responded_at=moment, response=response, finding=finding, censors={**run.censors, ANSWER: check}
     )
     triggers_count(run, ANSWER, check, by)
     feed_change_record(
@@ -189,16 +201,16 @@ def _first_report(run: ContextRun, response: str) -> ReportedResponse:
 @agent_transaction(of="run")
 def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Principal) -> ContextRun:
     """Record the outcome of the task of the prompt: "success" or "failure". It may be corrected later; the same again
-    changes nothing."""
+    changes nothing. A person who judges an answer knows more than its words tell (`finding`)."""
     by.require(REPORT, run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome must be success or failure.", field="outcome")
     length_check("note", storable_check("note", note), MAX_REMARK_CHARACTERS)
     run = run_lock(run)
-    before = run.outcome
-    if (before, run.outcome_note) == (outcome, note.strip()):
+    before, finding = run.outcome, run.finding if by.token else ""
+    if (before, run.outcome_note, run.finding) == (outcome, note.strip(), finding):
         return run
-    run.put(outcome=outcome, outcome_note=note.strip())
+    run.put(outcome=outcome, outcome_note=note.strip(), finding=finding)
     audit_record(
         by=by,
         action="context.outcome",

@@ -14,8 +14,8 @@ from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import build_record, context_inputs_load, context_inputs_with
 from context.expectations.check_runner import ImpactCheck, expectations_impact
 from context.expectations.policy import VIEW
-from context.expectations.services import expectation_get, expectations_of, personas_of
-from context.models import ASSEMBLE, RECENT, ContextRun, Expectation, ExpectationResult
+from context.expectations.services import State, expectation_get, expectations_of, personas_of
+from context.models import ASSEMBLE, RECENT, ContextRun, Expectation
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
@@ -24,8 +24,6 @@ from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.line_differences import Budget, line_spans
-
-State = ExpectationResult.State
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import first_of_personas
 from identity.services.audit import audit_record
 from identity.services.guardrails import (
+    Status,
     caps_check,
     guardrail_decide,
     proposal_waiting,
@@ -43,8 +44,6 @@ from identity.services.versions import (
 )
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
 from nousweb.lib.textdiff import merge_texts
-
-Status = ChangeProposal.Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,11 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import changes_json, streams_publish, streams_told
 from identity.services.webhook_address import NotSent, message_send
-from identity.services.webhooks import webhook_kinds, webhook_secrets
+from identity.services.webhooks import State, Status, webhook_kinds, webhook_secrets
 from nousweb.lib import clock
 from nousweb.lib.background import repeat
 
 log = structlog.get_logger(__name__)
-State, Status = Webhook.State, WebhookDelivery.Status
 POSITIONS: dict[str, str] = {Persona.ACTOR: "actor_position", Persona.SUBCONSCIOUS: "subconscious_position"}
 
 

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from context.expectations.api import ExpectationOut
 from context.expectations.services import (
     ExpectationTotals,
+    State,
     expectation_totals,
     expectations_of,
     expectations_verify,
@@ -24,7 +25,6 @@ from identity.selectors import agent_get
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import DomainError
 
-State = ExpectationResult.State
 EXIT_CODES = {State.PASSED: 0, State.FAILED: 1, State.ERROR: 2}
 NOT_CHECKED = "It was not checked, or not for a day."
 WORDS = {State.PASSED: "PASSED", State.FAILED: "FAILED", State.ERROR: "COULD NOT RUN", "": "UNCHECKED"}

@@ -11,7 +11,7 @@ from django.db.models import Aggregate, Avg, BooleanField, Count, ExpressionWrap
 from django.db.models.functions import TruncDate
 
 from context.feedback.health_score import snapshot_put
-from context.models import ContextRun, FigureSnapshot, MemoryUsage
+from context.models import ContextRun, ContextRunQuerySet, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
 from nousweb.console.common import Chart, ChartPoint, chart, section_label
 from nousweb.console.context.presentation import COLOURS
@@ -112,7 +112,8 @@ class P95(Aggregate):
 @dataclass(frozen=True, slots=True)
 class Column:
     """One hour or day: calls, the mean size of a prompt, and the milliseconds that 95 % did not exceed, now and
-    before; of now also the calls with a reported answer, with a success and with a failure."""
+    before; of now also the calls with a reported answer, with a success (`doubtful`: a memory says something else than
+    the answer), and with a failure."""
 
     label: str
     calls: int
@@ -123,6 +124,7 @@ class Column:
     p95_before: float | None
     answered: int
     success: int
+    doubtful: int
     failure: int
 
 
@@ -290,33 +292,35 @@ def _totals(personas: tuple[str, ...], agent: Agent | None, period: Period) -> d
     }
 
 
+COUNTED = ("calls", "answered", "success", "doubtful", "failure")
+"""What the columns count."""
+
+
 def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
     rows = (
         runs.annotate(bucket=period.bucket("created_at"))
         .values("bucket")
         .annotate(
-            n=Count("*"),
+            calls=Count("*"),
             tokens=Avg("tokens", output_field=FloatField()),
             p95=P95("duration_ms"),
             answered=Count("created_at", filter=Q(responded_at__isnull=False)),
-            success=Count("created_at", filter=Q(outcome=ContextRun.Outcome.SUCCESS)),
+            success=Count("created_at", filter=(succeeded := Q(outcome=ContextRun.Outcome.SUCCESS))),
+            doubtful=Count("created_at", filter=succeeded & ContextRunQuerySet.DOUBT),
             failure=Count("created_at", filter=Q(outcome=ContextRun.Outcome.FAILURE)),
         )
     )
-    found = {row["bucket"]: row for row in rows}
-    nothing: dict[str, Any] = {"n": 0, "tokens": None, "p95": None, "answered": 0, "success": 0, "failure": 0}
+    found: dict[datetime, dict[str, Any]] = {row["bucket"]: {**row} for row in rows}
+    nothing: dict[str, Any] = {"tokens": None, "p95": None, **dict.fromkeys(COUNTED, 0)}
     return [
         Column(
             label=period.name(moment),
-            calls=day["n"],
-            calls_before=before["n"],
+            calls_before=before["calls"],
             tokens=day["tokens"],
             tokens_before=before["tokens"],
             p95=day["p95"],
             p95_before=before["p95"],
-            answered=day["answered"],
-            success=day["success"],
-            failure=day["failure"],
+            **{name: day[name] for name in COUNTED},
         )
         for moment in period.moments
         for day, before in [[found.get(at, nothing) for at in (moment, moment - period.length)]]
@@ -413,7 +417,8 @@ def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:
             column.calls - column.answered,
         )
     return (
-        ("Succeeded", "chart-bar", column.success),
+        ("Succeeded", "chart-bar", column.success - column.doubtful),
+        ("Not supported", "seg-3", column.doubtful),
         ("Not reported", "chart-rest", column.calls - column.success - column.failure),
         ("Failed", "chart-failed", column.failure),
     )

@@ -17,7 +17,7 @@ from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
-from context.models import ContextRun, ExpectationResult, FigureSnapshot
+from context.models import ContextRun, ContextRunQuerySet, ExpectationResult, FigureSnapshot
 from identity.models import Agent, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -288,15 +288,16 @@ INPUT_READ = 200
 
 def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
     incomplete = ~Q(failed_sections=[])
-    failed = Q(outcome=ContextRun.Outcome.FAILURE) | incomplete
+    failed = Q(outcome=ContextRun.Outcome.FAILURE) | ContextRunQuerySet.DOUBT | incomplete
     runs = ContextRun.objects.filter(failed, created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
-    return (
+    found = (
         for_visible_agents(runs, sight)
         .order_by("-created_at", "-id")
         .annotate(slug=F("agent__slug"), question=Left("input", INPUT_READ), answer=Left("response", INPUT_READ))
         .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
-        .values_list("id", "slug", "question", "answer", "outcome", "created_at", "incomplete")[:FAILED_SHOWN]
+        .values_list("id", "slug", "question", "answer", "outcome", "finding", "created_at", "incomplete")
     )
+    return found[:FAILED_SHOWN]
 
 
 FAILED = board_query(_failed, "now", "day", "fortnight")
@@ -304,18 +305,19 @@ FAILED = board_query(_failed, "now", "day", "fortnight")
 
 
 def failed_prompts(rows: Rows) -> list[dict[str, Any]]:
-    """Those of the rows of FAILED: prompts whose task failed, as was reported, or that lacked a section (`why`: how it
-    failed else)."""
+    """Those of the rows of FAILED: prompts whose task failed, as was reported, whose answer is in doubt (`finding`:
+    what a memory says), or that lacked a section (`why`: which of both)."""
     return [
         {
             "question": question,
             "answer": answer,
-            "why": "" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
+            "why": "" if outcome == ContextRun.Outcome.FAILURE else "Not supported" if finding else "Section missing",
+            "finding": f"A memory in its prompt {ContextRun.Finding(finding).label}." if finding else "",
             "at": moment_read(at),
             "slug": slug,
             "key": str(key),
         }
-        for key, slug, question, answer, outcome, at, _ in rows
+        for key, slug, question, answer, outcome, finding, at, _ in rows
     ]
 
 

@@ -511,8 +511,17 @@ def test_answer_that_no_memory_supports_puts_its_success_in_doubt(ada, actor, al
     assert "Every name and number" not in shown
     assert f"?run={run.pk}#new" in shown
     assert "Set to failure" not in text(browser(alice).get(run.get_absolute_url())), "who may not"
-    browser(bob).post(reverse("agent_context_outcome", args=["ada", run.pk]), {"outcome": "success", "note": "Done."})
+    runs, session = reverse("agent_context_runs", args=["ada"]), reverse("agent_context_session", args=["ada"])
+    listed = [runs, f"{runs}?outcome=doubt", f"{session}?session={run.session_id}"]
+    doubt = 'title="Not supported: a memory only plans this"'
+    assert [doubt in text(browser(bob).get(address)) for address in listed] == [True] * 3
+    home = text(browser(bob).get(reverse("home")))
+    assert "Prompts that failed or are in doubt" in home
+    assert "A memory in its prompt only plans this." in home
+    browser(bob).post(reverse("agent_context_outcome", args=["ada", run.pk]), {"outcome": "success"})
     assert "Success?" not in text(browser(bob).get(run.get_absolute_url())), "a person's word is not in doubt"
+    assert not any(doubt in text(browser(bob).get(address)) for address in listed)
+    assert "are in doubt" not in text(browser(bob).get(reverse("home")))
 
 
 def test_failed_run_says_which_memory_of_its_prompt_is_contradicted_by_now(ada, actor, bob, system):

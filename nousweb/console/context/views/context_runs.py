@@ -30,8 +30,8 @@ from context.feedback.absent_words import Spans, absent_words
 from context.feedback.content_words import content_words, windows_of
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
-from context.feedback.sentence_notes import Note, sentence_notes
-from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
+from context.feedback.sentence_notes import MAX_COMPARED, MAX_GIVEN, Note, findings_of, sentence_notes
+from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, ContextRunQuerySet, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
 from context.what_if.still_said import VALUE
@@ -157,8 +157,6 @@ def _sentence_notes(
     # What was shown without being noted at the answer has no number, and is compared all the same.
     keys = {(use.item_type, use.item_id): use.pk for use in uses}
     lines = {keys.get(item, -place): line for place, (item, line) in enumerate(texts.items(), 1)}
-    if len(run.response) > MAX_COMPARED or sum(map(len, lines.values())) > MAX_GIVEN:
-        return {}
     return sentence_notes(run.response, marks, {key: line_parts(line)["text"] for key, line in lines.items()})
 
 
@@ -180,20 +178,12 @@ def _values(text: str) -> set[str]:
 
 
 _CLAUSE = re.compile(r"(?:[^.;!?\n]|\.(?=\S))+")
-FINDINGS = {
-    "changed": "says something else",
-    "coming": "only plans this",
-    "done": "says that this is done already",
-}
-"""What the memory of a note says beside what the answer does, by the kind of the note, the worst first."""
 FINDINGS_TOLD = 3
 ABSENT, DOUBTFUL = 0, -1
 LOOKS = {ABSENT: "answer-absent", DOUBTFUL: "answer-doubtful"}
 """Stand in an answer, beside the numbers of its memories, for what the prompt does not have, and for the words by which
 it says something else than a memory."""
 ABSENT_TOLD, TOO_LONG = 8, "The answer, or what the agent was given, is too long to be compared."
-MAX_COMPARED, MAX_GIVEN = 20_000, 100_000
-"""Characters of an answer, and of what the agent was given, that a page compares."""
 
 
 def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]) -> tuple[dict[str, Any], Spans]:
@@ -211,25 +201,18 @@ def answer_check(run: ContextRun, texts: Collection[str], cited: Collection[str]
 
 
 def answer_findings(answer: str, notes: Mapping[int, Sequence[Note]]) -> tuple[list[dict[str, Any]], Spans]:
-    """What memories say otherwise, by the `notes` of each sentence, the worst first: both texts with the words marked
-    that the other has not; and where those of the answer are. No sentence counts that another memory says too."""
-    found = [
-        (last, one)
-        for last, some in notes.items()
-        for one in some
-        if one.kind in FINDINGS and all(other.kind != "same" for other in some)
-    ]
+    """The `findings_of` each sentence's `notes`: both texts with the words marked that the other has not; and where
+    those of the answer are."""
+    found = findings_of(notes)
     places = [(answer.rfind(one.here, 0, last), words_beside(one.here, one.there)) for last, one in found]
     told = [
         {
             "note": one,
-            "told": FINDINGS[one.kind],
+            "told": ContextRun.Finding(one.kind).label,
             "here": answer_pieces(one.here, doubtful=words_beside(one.here, one.there)),
             "there": answer_pieces(one.there, doubtful=words_beside(one.there, one.here)),
         }
-        for kind in FINDINGS
         for _, one in found
-        if one.kind == kind
     ]
     return told, sorted((begins + start, begins + end) for begins, words in places for start, end in words)
 
@@ -413,7 +396,8 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
                 one[name] = f"{url}?{urlencode(query)}"
 
 
-OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
+DOUBT = "doubt"
+OUTCOMES = [("success", "Success"), ("failure", "Failure"), (DOUBT, "Not supported"), ("none", "Not reported")]
 
 
 class RunFilter(ListFilter):
@@ -456,13 +440,15 @@ class RunFilter(ListFilter):
         return queryset.filter(created_at__gte=clock.now() - timedelta(days=int(value)))
 
     def filter_outcome(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
+        if value == DOUBT:
+            return queryset.filter(ContextRunQuerySet.DOUBT)
         return queryset.filter(outcome="" if value == "none" else value)
 
 
 SHOWN_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
-    "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
-    "failed_sections", "censors",
+    "profile", "outcome", "finding", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id",
+    "created_at", "failed_sections", "censors",
 )  # fmt: skip
 RUNS = ListExport("Prompts", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
 A_LINE = 160
@@ -572,9 +558,6 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     warnings = check["absent"] or findings or check["contested"] or not all(notes.values())
     check["is_clear"] = check.get("compared") and not warnings
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes, doubtful)
-    told, is_failure = outcome_told(run, by), run.outcome == ContextRun.Outcome.FAILURE
-    # A person who judged it knows more than what words say.
-    in_doubt = findings and not is_failure and told and told.author_kind == AuditEvent.Kind.TOKEN
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -615,11 +598,11 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             },
             "of_subconscious": run.persona == Persona.SUBCONSCIOUS,
             "outcome": {
-                "told": told,
+                "told": outcome_told(run, by),
                 "may_report": by.may(REPORT),
-                "in_doubt": in_doubt,
+                "in_doubt": run.outcome and run.in_doubt,
                 "add_url": f"{reverse('agent_expectations', args=[agent.slug])}?run={run.pk}#new"
-                if by.may(ADD) and (in_doubt or is_failure)
+                if by.may(ADD) and (run.in_doubt or run.outcome == ContextRun.Outcome.FAILURE)
                 else "",
             },
             "may_assemble": by.may("context.assemble_context"),
@@ -689,7 +672,7 @@ RUNS_PER_PAGE = 20
 """Each is read with all of its prompt, which is long."""
 SESSION_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "created_at", "sections", "tokens", "counted_tokens", "counted_by",
-    "frame", "outcome", "outcome_note", "responded_at", "duration_ms", "principal_name", "as_of", "censors",
+    "frame", "outcome", "finding", "outcome_note", "responded_at", "duration_ms", "principal_name", "as_of", "censors",
 )  # fmt: skip
 
 
