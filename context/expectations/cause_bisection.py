@@ -7,6 +7,7 @@ only their number is given.
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -174,21 +175,15 @@ class CauseFinder:
         begin = since.at if since.at < moments[0] else moments[0] - SAME_MOMENT
         if is_so(begin) or unknown or not is_so(now):
             return None
-        low, high = -1, len(moments)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if is_so(moments[middle]):
-                high = middle
-            else:
-                low = middle
-            if unknown:
-                return None
-        if high == len(moments):
+        place = bisect_left(moments, True, key=is_so)
+        if unknown:
+            return None
+        if place == len(moments):
             return Cause(None, len(events), BY_TIME)
-        before = moments[high] - TRANSACTION
-        if before > (moments[high - 1] if high else since.at) and is_so(before):
+        before = moments[place] - TRANSACTION
+        if before > (moments[place - 1] if place else since.at) and is_so(before):
             return Cause(None, len(events), BY_TIME)
-        return self._named(events, _nearest(expectation, outcome, events, high))
+        return self._named(events, _nearest(expectation, outcome, events, place))
 
     def _named(self, events: Sequence[Event], event: Event) -> Cause:
         return Cause(event_with_author(self.view.agent, event), len(events))

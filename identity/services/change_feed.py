@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from heapq import merge
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 from uuid import UUID, uuid4
@@ -174,6 +176,9 @@ def changes_purge(*, before: datetime | None = None) -> int:
     return sum(sql_row("SELECT nous_changes_purge(%s, %s, %s)", [*stream, horizon])[0] for stream in old)
 
 
+WRITTEN = attrgetter("pk")
+"""By which streams are merged: each keeps its order, and of their next changes the one that was written first comes."""
+
 _ENDS = """
 SELECT stream.persona, stream.last, stream.purged, tip.key, seen.key, asked.position
 FROM unnest(%s::text[], %s::bigint[]) AS asked (persona, position)
@@ -217,7 +222,7 @@ def changes_read(
         rows[persona] = list(found)
         # Changes of other kinds are skipped once and not read again.
         positions[persona] = end
-    merged = _merged(list(rows.values()))
+    merged = list(merge(*rows.values(), key=WRITTEN))
     if len(merged) > limit:
         more, merged = True, merged[:limit]
         for persona, found_rows in rows.items():
@@ -240,7 +245,7 @@ def changes_latest(
         if persona in before:
             found = found.filter(position__lt=before[persona])
         rows[persona] = list(found.order_by("-position")[: limit + 1])
-    merged = _merged([found[::-1] for found in rows.values()])[::-1]
+    merged = list(merge(*rows.values(), key=WRITTEN, reverse=True))
     if len(merged) <= limit:
         return merged, {}
     page = merged[:limit]
@@ -273,17 +278,6 @@ def _ends(agent: Agent, streams: Sequence[str], after: StreamPositions) -> dict[
         # The tip may have been deleted by age; then the position has its number only.
         found[persona] = (begin, StreamPosition(last, tip.hex[:8] if tip else ""))
     return found
-
-
-def _merged(streams: Sequence[Sequence[Change]]) -> list[Change]:
-    """Merge streams. Each keeps its order; of their next changes, the one that was written first comes first."""
-    waiting = [list(reversed(rows)) for rows in streams if rows]
-    merged = []
-    while waiting:
-        first = min(waiting, key=lambda rows: rows[-1].pk)
-        merged.append(first.pop())
-        waiting = [rows for rows in waiting if rows]
-    return merged
 
 
 Bodies = dict[str, dict[str, Any]]

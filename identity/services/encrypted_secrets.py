@@ -28,7 +28,6 @@ from nousweb.lib import clock
 
 EncryptionState = Literal["present", "former", "none", "lost"]
 """Which secret decrypts a text: the present one, a former one, none (it is plain text), or an unknown one ("lost")."""
-BATCH = 500
 MARK, SHORTEST = "gAAAAA", 100
 """The beginning of each encrypted text: a version byte, and a time that begins with zeros until the year 2106."""
 
@@ -125,16 +124,9 @@ def _rewrite(column: EncryptedColumn, key: Any, by: Principal) -> bool:
 
 
 def _rows(column: EncryptedColumn) -> Iterator[tuple[Any, str]]:
-    """Keys and texts of a column in the order of the keys, in batches."""
-    found = column.model._default_manager.exclude(**{column.column: ""}).order_by("pk")
-    last = None
-    while True:
-        following = found.filter(pk__gt=last) if last is not None else found
-        rows = list(following.values_list("pk", column.column)[:BATCH])
-        yield from rows
-        if len(rows) < BATCH:
-            return
-        last = rows[-1][0]
+    """Keys and texts of a column."""
+    held = column.model._default_manager.exclude(**{column.column: ""})
+    return held.order_by("pk").values_list("pk", column.column).iterator()
 
 
 def _secrets() -> list[str]:

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -268,18 +268,10 @@ def agent_survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, 
 
 def row_batches(path: Path) -> Iterator[tuple[type[models.Model], list[tuple[int, dict[str, Any]]]]]:
     """The rows of the file with their line numbers, of one table at a time."""
-    name = ""
-    batch: list[tuple[int, dict[str, Any]]] = []
-    for number, line in agent_lines(path):
-        if "table" not in line:
-            continue
-        if batch and (line["table"] != name or len(batch) >= BATCH):
+    lines = ((number, line) for number, line in agent_lines(path) if "table" in line)
+    for name, of_table in groupby(lines, key=lambda numbered: numbered[1]["table"]):
+        while batch := [(number, line["row"]) for number, line in islice(of_table, BATCH)]:
             yield MODELS[name], batch
-            batch = []
-        name = line["table"]
-        batch.append((number, line["row"]))
-    if batch:
-        yield MODELS[name], batch
 
 
 MAX_ID_DIGITS = 19
@@ -501,11 +493,8 @@ def _approvable_check(number: int, model: type[models.Model], values: dict[str, 
 
 def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
     for start in range(0, len(ids), BATCH):
-        try:
-            found = model._default_manager.filter(pk__in=ids[start : start + BATCH]).values_list("pk", flat=True)
-            yield from map(str, found)
-        except (ValidationError, ValueError) as error:
-            raise Invalid(f"An id of {table_name(model)} is no UUID.", field="file") from error
+        found = model._default_manager.filter(pk__in=ids[start : start + BATCH]).values_list("pk", flat=True)
+        yield from map(str, found)
 
 
 _AGREEMENTS = {

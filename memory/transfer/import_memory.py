@@ -18,13 +18,12 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
-from memory.embedding import EmbeddingFailed, embedder_named
 from memory.models import Fact, ImportedMemory, ItemType
 from memory.services.events import events_record
 from memory.services.facts import LearnResult, Precheck, fact_learn, fact_supersede
 from memory.services.facts.comparable_facts import Vector
+from memory.services.facts.reconcile import vectors_of
 from memory.services.memory_write import learning_lock
-from memory.services.search_index.row_embedding import active_model
 from memory.transfer.import_dry_run import (
     MAX_ID_CHARACTERS,
     ImportRequest,
@@ -55,17 +54,8 @@ def facts_import(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRe
 
     Their embeddings are made at once, before the transaction. Raises with the place in the file.
     """
-    return _facts_learn(agent=agent, batch=batch, vectors=_vectors(batch), request=request, by=by)
-
-
-def _vectors(batch: Sequence[KeyedEntry]) -> list[Vector | None]:
-    """The embeddings of facts; None of each if the model cannot be reached."""
-    try:
-        model = active_model().name
-        found = embedder_named(model).embed_documents([keyed.entry.fields["content"] for keyed in batch])
-    except EmbeddingFailed:
-        return [None] * len(batch)
-    return [Vector(tuple(float(number) for number in numbers), model) for numbers in found]
+    vectors = vectors_of([keyed.entry.fields["content"] for keyed in batch])
+    return _facts_learn(agent=agent, batch=batch, vectors=vectors, request=request, by=by)
 
 
 @agent_transaction(of="agent")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 MAX_LOOKED_AT = 400
 """Characters of a line that are looked at."""
@@ -100,14 +101,10 @@ def _bridged(lines: Sequence[str], found: Sequence[bool]) -> list[bool]:
 
 
 def _without_short_runs(lines: Sequence[str], found: Sequence[bool]) -> list[bool]:
-    kept = list(found)
-    place = 0
-    while place < len(kept):
-        end = place
-        while end < len(kept) and kept[end]:
-            end += 1
-        run = [line for line in lines[place:end] if line]
-        if run and len(run) < MIN_RUN and not _BLOCK_INDENT.match(run[0]):
-            kept[place:end] = [False] * (end - place)
-        place = max(end, place + 1)
+    kept: list[bool] = []
+    for is_code, places in groupby(range(len(found)), key=found.__getitem__):
+        run = [lines[place] for place in places]
+        said = list(filter(None, run))
+        short = 0 < len(said) < MIN_RUN and not _BLOCK_INDENT.match(said[0])
+        kept += [is_code and not short] * len(run)
     return kept

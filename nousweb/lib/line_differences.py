@@ -39,13 +39,8 @@ def alignment(old: Sequence[str], new: Sequence[str], match: Match, *, limit: in
 
 
 def _aligned(old: Sequence[str], new: Sequence[str], match: Match, limit: int, *, pieces: bool) -> Iterator[Opcode]:
-    shorter = min(len(old), len(new))
-    head = 0
-    while head < shorter and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head = Prefix.similarity(old, new)
+    tail = Postfix.similarity(old[head:], new[head:])
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     pairs = len(old_middle) * len(new_middle)
     if head:

@@ -106,13 +106,18 @@ def fact_precheck(
 
 def vector_of(text: str) -> Vector | None:
     """Embed `text` by the active model of the index; None if that fails."""
+    return vectors_of([text])[0]
+
+
+def vectors_of(texts: Sequence[str]) -> Sequence[Vector | None]:
+    """Embed `texts` by the active model of the index; None for each if that fails."""
     try:
-        model = active_model()
-        numbers = embedder_named(model.name).embed_documents([text])[0]
+        model = active_model().name
+        found = embedder_named(model).embed_documents(texts)
     except EmbeddingFailed as error:
         log.info("embedding_failed", error=str(error))
-        return None
-    return Vector(tuple(float(number) for number in numbers), model.name)
+        return [None] * len(texts)
+    return [Vector(tuple(map(float, numbers)), model) for numbers in found]
 
 
 def in_transaction() -> bool:
