@@ -184,17 +184,7 @@ class Overrides:
             hit = candidate.hit
             if hit.type == "fact" and (change := self.metadata.get(hit.id)):
                 if not change.is_core_memory:
-                    kinds = kinds_of("fact", change.kind, change.category)
-                    changed = replace(
-                        hit,
-                        kind=change.kind,
-                        category=change.category,
-                        scope=change.scope,
-                        **keys_of(change),
-                        tags=sorted(change.tags),
-                        importance=change.importance,
-                    )
-                    kept.append(replace(candidate, hit=changed, kinds=kinds))
+                    kept.append(_changed(candidate, change))
                 continue
             if hit.type != "fact" or hit.id not in self.facts:
                 kept.append(candidate)
@@ -220,7 +210,9 @@ class Overrides:
                 if key not in self.facts and frozenset({key, fact.id}) not in self.resolved_pairs
             )
             if fact.id not in self.facts and partners:
-                (candidate,) = self.candidates([fact.candidate], clock) or [self._core(fact.candidate)]
+                (candidate,) = self.candidates([fact.candidate], clock) or [
+                    _changed(fact.candidate, self.metadata[fact.id])
+                ]
                 # A person who changes the metadata verifies the fact.
                 endorsed = fact.endorsed or fact.id in self.endorsed or fact.id in self.metadata
                 rank = profile_rank(endorsed, candidate.hit.category) if endorsed else fact.core_priority
@@ -235,18 +227,6 @@ class Overrides:
                     )
                 )
         return kept
-
-    def _core(self, candidate: Candidate) -> Candidate:
-        """A candidate that would become core memory."""
-        change = self.metadata[candidate.hit.id]
-        hit = replace(
-            candidate.hit,
-            category=change.category,
-            kind=change.kind,
-            scope=change.scope,
-            **keys_of(change),
-        )
-        return replace(candidate, hit=hit, kinds=kinds_of("fact", change.kind, change.category))
 
     def _identity(self, items: Sequence[Item]) -> list[Item]:
         order = list(Section.values)
@@ -323,22 +303,23 @@ def _told(item: Item) -> Item:
 
 def _added_candidate(candidate: Candidate, fact: FactDraft, clock: LineClock) -> Candidate:
     """A copy of the candidate about the other subject."""
+    hit = replace(candidate.hit, id=PROPOSED, subject=fact.subject_name, subject_name=fact.subject_name)
+    copy = replace(candidate, hit=hit, label=fact.subject_name, pinned=False, contest=None, told=clock.told_now)
+    return _changed(copy, fact)
+
+
+def _changed(candidate: Candidate, draft: FactDraft) -> Candidate:
+    """The candidate with the metadata of a draft."""
     hit = replace(
         candidate.hit,
-        id=PROPOSED,
-        subject=fact.subject_name,
-        subject_name=fact.subject_name,
-        category=fact.category,
-        kind=fact.kind,
-        scope=fact.scope,
-        **keys_of(fact),
-        tags=sorted(fact.tags),
-        importance=fact.importance,
+        category=draft.category,
+        kind=draft.kind,
+        scope=draft.scope,
+        **keys_of(draft),
+        tags=sorted(draft.tags),
+        importance=draft.importance,
     )
-    kinds = kinds_of("fact", fact.kind, fact.category)
-    return replace(
-        candidate, hit=hit, label=fact.subject_name, kinds=kinds, pinned=False, contest=None, told=clock.told_now
-    )
+    return replace(candidate, hit=hit, kinds=kinds_of("fact", draft.kind, draft.category))
 
 
 NO_OVERRIDES = Overrides()

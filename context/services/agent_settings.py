@@ -50,7 +50,17 @@ from memory.policy.oversight import (
 from memory.search.memory_loader import memories_load
 from memory.services.search_index.reembedding import CONFIGURED, language_apply, language_check
 from memory.services.users import users_separate
-from nousweb.lib import Conflict, Invalid, NotFound, StaleEdit, choice_check, clock, existing, first_unstorable
+from nousweb.lib import (
+    Conflict,
+    Invalid,
+    NotFound,
+    StaleEdit,
+    choice_check,
+    clock,
+    existing,
+    first_unstorable,
+    name_check,
+)
 
 
 def profiles_sync() -> None:
@@ -80,7 +90,7 @@ def profile_create(
     # The validator's $ lets a line break pass.
     if slug != slug.strip():
         raise Invalid("Use lower-case letters, digits, - or _.", field="slug")
-    profile = ContextProfile(slug=slug, name=_name_check(name), base=base)
+    profile = ContextProfile(slug=slug, name=name_check(name), base=base)
     try:
         profile.full_clean(validate_unique=False, validate_constraints=False)
     except ValidationError as error:
@@ -193,13 +203,6 @@ def _version_write(
         author_id=by.id,
         author_name=by.name,
     )
-
-
-def _name_check(name: str) -> str:
-    name = " ".join(name.split())
-    if not name or len(name) > 100:
-        raise Invalid("A name must have 1 to 100 characters.", field="name")
-    return name
 
 
 VIEW = "identity.view_auditevent"

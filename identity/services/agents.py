@@ -15,15 +15,14 @@ from django.db import IntegrityError, transaction
 from django.utils.module_loading import import_string
 
 from identity.models import SLUG_PATTERN, Agent, AgentKind, ChangeProposal, IdentityVersion, validate_slug
-from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Section
+from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.registrations import new_agent_config, profile_sources
 from identity.services.audit import audit_record
 from identity.services.guardrails import content_check, remark_check, screening_reason
 from identity.services.proposals import identity_propose
 from identity.services.versions import agent_lock, requires_proposal, version_activate, version_current
-from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
-from nousweb.lib.characters import invisible_characters
+from nousweb.lib import Conflict, Invalid, choice_check, clock, name_check
 from nousweb.lib.prompt_escaping import fence_line
 
 PROFILE_HEADINGS = (("person", "User"), ("preference", "Preferences"), ("rule", "Rules"))
@@ -243,8 +242,8 @@ def agent_create(
     # Not by calling the validator: its $ lets a line break pass.
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(str(validate_slug.message), field="slug")
-    name = _name_check(name or slug)
-    _kind_check(kind)
+    name = name_check(name or slug)
+    choice_check("kind", kind, AgentKind.values)
     try:
         with transaction.atomic():
             agent = Agent.objects.create(slug=slug, name=name, kind=kind, config=dict(new_agent_config))
@@ -270,8 +269,8 @@ def agent_create(
 def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
     """Change an agent's name and kind; its slug is for ever, since other systems hold it."""
     by.require("identity.change_agent", agent)
-    name = _name_check(name)
-    _kind_check(kind)
+    name = name_check(name)
+    choice_check("kind", kind, AgentKind.values)
     agent = agent_lock(agent)
     before = {"name": agent.name, "kind": agent.kind}
     after = {"name": name, "kind": kind}
@@ -295,8 +294,7 @@ def agent_configure_all(*, agent: Agent, entries: Mapping[str, Any], reason: str
     Raises Invalid for a reason that is too long or cannot be stored.
     """
     by.require("identity.change_agent", agent)
-    if len(reason) > MAX_REASON_CHARACTERS or unstorable_reason(reason):
-        raise Invalid(f"A reason must have at most {MAX_REASON_CHARACTERS:,} storable characters.", field="reason")
+    reason = remark_check(reason, field="reason")
     agent = agent_lock(agent)
     after = {name: value for name, value in entries.items() if agent.config.get(name) != value}
     if after:
@@ -307,17 +305,3 @@ def agent_configure_all(*, agent: Agent, entries: Mapping[str, Any], reason: str
             by=by, action="agent.configure", target=agent, agent=agent, before=before, after=after, message=reason
         )
     return agent
-
-
-def _name_check(name: str) -> str:
-    name = " ".join(name.split())
-    if not name or len(name) > 100 or unstorable_reason(name):
-        raise Invalid("A name must have 1 to 100 storable characters.", field="name")
-    if hidden := invisible_characters(name, 1):
-        raise Invalid(f"A name must not contain {hidden[0].code} {hidden[0].name}, which is invisible.", field="name")
-    return name
-
-
-def _kind_check(kind: str) -> None:
-    if kind not in AgentKind.values:
-        raise Invalid(f"There is no kind {kind!r}; the kinds are {', '.join(AgentKind.values)}.", field="kind")

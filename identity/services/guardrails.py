@@ -29,7 +29,7 @@ from identity.policy.sections import (
     change_size,
 )
 from identity.principal import Principal
-from nousweb.lib import Conflict, Invalid, TooMany, clock, storable_check, unapprovable_reason
+from nousweb.lib import Conflict, Invalid, TooMany, clock, length_check, storable_check, unapprovable_reason
 from nousweb.lib.injection.scan import scan_text
 from nousweb.lib.lookalikes import lookalike_fold, powers_marked
 from nousweb.lib.transactions import transaction_lock
@@ -232,11 +232,7 @@ def section_text_check(content: str, reason: str, *, by: Principal) -> tuple[str
 def content_check(content: str) -> str:
     """Return a section's text in the form it is stored; raise Invalid when it cannot be."""
     content = storable_check("content", content).replace("\r\n", "\n").replace("\r", "\n").strip()
-    if len(content) > MAX_SECTION_CHARACTERS:
-        raise Invalid(
-            f"A section holds at most {MAX_SECTION_CHARACTERS:,} characters; this has {len(content):,}.",
-            field="content",
-        )
+    length_check("content", content, MAX_SECTION_CHARACTERS)
     if why := unapprovable_reason(content):
         raise Invalid(why, field="content")
     return content
@@ -244,7 +240,4 @@ def content_check(content: str) -> str:
 
 def remark_check(remark: str, *, field: str) -> str:
     """Return a reason or a comment in the form it is stored; raise Invalid, naming `field`."""
-    remark = storable_check(field, remark).strip()
-    if len(remark) > MAX_REASON_CHARACTERS:
-        raise Invalid(f"A {field} holds at most {MAX_REASON_CHARACTERS:,} characters.", field=field)
-    return remark
+    return length_check(field, storable_check(field, remark).strip(), MAX_REASON_CHARACTERS)

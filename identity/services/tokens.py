@@ -14,7 +14,7 @@ from identity.policy.oauth import SECRET_LIFETIME
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
+from nousweb.lib import Conflict, Invalid, clock, name_check
 from nousweb.lib.bounds import EVERYBODY, key_text, user_text
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
@@ -108,9 +108,7 @@ def token_rights_check(
             else "Choose at least one scope.",
             field="scopes",
         )
-    name = " ".join(name.split())
-    if not name or len(name) > 100 or unstorable_reason(name):
-        raise Invalid("A token's name must have 1 to 100 storable characters.", field="name")
+    name = name_check(name)
     if expires_at is not None and expires_at <= clock.now():
         raise Invalid("The expiry is in the past.", field="expires_at")
     projects, user = _projects_check(projects), _user_check(user)

@@ -1,6 +1,6 @@
 """Small regression trees that were fitted elsewhere, read from numbers: the same output on every machine."""
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +19,8 @@ PACKED = np.dtype([("features", "u1", NODES), ("thresholds", "<f2", NODES), ("le
 Bits = NDArray[np.uint8]
 
 
-def trees_packed(trees: Sequence[Mapping[str, Any]]) -> str:
-    """Trees as a file holds them, a fifth as long as their numbers in words: of each number three digits are kept."""
-    rows = [tuple(tree[name] for name in PACKED.names or ()) for tree in trees]
-    return b64encode(np.array(rows, PACKED).tobytes()).decode()
-
-
 def trees_unpacked(packed: str) -> list[dict[str, list[float]]]:
-    """Unpack the result of `trees_packed` for BoostedTrees."""
+    """The trees that a file holds as PACKED in base 64, for BoostedTrees."""
     rows = np.frombuffer(b64decode(packed), PACKED)
     return [{name: row[name].tolist() for name in PACKED.names or ()} for row in rows]
 

@@ -51,6 +51,16 @@ def text_check(field: str, value: str, limit: int, *, required: bool = False) ->
     return length_check(field, value, limit)
 
 
+def name_check(value: str) -> str:
+    """A name that people give something: one line of at most 100 characters, all of which can be seen."""
+    value = " ".join(value.split())
+    if not 1 <= len(value) <= 100 or unstorable_reason(value):
+        raise Invalid("A name must have 1 to 100 storable characters.", field="name")
+    if hidden := invisible_characters(value, 1):
+        raise Invalid(f"A name must not contain {hidden[0].code} {hidden[0].name}, which is invisible.", field="name")
+    return value
+
+
 def visible_text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
     """Validate a text that is compared with people's decisions: invisible characters are not stored."""
     value = visible_text(text_check(field, value, limit, required=required))

@@ -6,19 +6,12 @@ from hypothesis import strategies as st
 
 from context.engine.assembly.text_compression import compress
 from nousweb.lib.token_estimate import estimate_tokens
-from nousweb.lib.word_overlap import containment, share_within, words_of
-
-FOX, JUMPS = words_of("the quick brown fox"), words_of("brown fox jumps")
+from nousweb.lib.word_overlap import share_within, words_of
 
 
 def jaccard(first, second):
     """The measure that is not taken: a long answer would hide what it quotes."""
     return len(first & second) / len(first | second)
-
-
-def test_overlap_containment_and_jaccard_values():
-    assert containment(FOX, JUMPS) == pytest.approx(2 / 3)
-    assert jaccard(FOX, JUMPS) == pytest.approx(0.4)
 
 
 def test_overlap_item_quoted_in_a_long_answer_counts_whole():
@@ -30,7 +23,7 @@ def test_overlap_item_quoted_in_a_long_answer_counts_whole():
 
 @pytest.mark.parametrize("empty", ["", "a b", "??"])
 def test_overlap_of_nothing_is_zero(empty):
-    assert containment(words_of(empty), FOX) == share_within(words_of(empty), FOX) == 0.0
+    assert share_within(words_of(empty), words_of("the quick brown fox")) == 0.0
 
 
 @given(st.text(max_size=2_000), st.text(max_size=100), st.integers(0, 200), st.floats(0, 1))

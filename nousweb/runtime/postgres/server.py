@@ -170,10 +170,6 @@ class EmbeddedServer:
         except (OSError, psycopg.Error) as error:
             raise PostgresProblem(f"The embedded PostgreSQL cannot be used: {_one_line(error)}.") from error
 
-    def running(self) -> bool:
-        """Whether the server takes connections."""
-        return self._listening()
-
     def stop(self) -> None:
         """Stop the server, closing its connections; do nothing when it does not run."""
         if self._process is not None and self._process.poll() is not None:
@@ -182,7 +178,7 @@ class EmbeddedServer:
         if (self.paths.cluster / "postmaster.pid").exists():
             for mode in ("fast", "immediate"):
                 finished = self._run("pg_ctl", "-D", self.paths.cluster, "-m", mode, "-w", "-t", STOP_SECONDS, "stop")
-                if finished.returncode == 0 or not self._listening():
+                if finished.returncode == 0 or not self.running():
                     break
         if self._process is not None:
             self._process.wait(STOP_SECONDS)
@@ -201,7 +197,8 @@ class EmbeddedServer:
         command = [str(self.paths.programs / "bin" / program), *map(str, arguments)]
         return subprocess.run(command, check=False, capture_output=True, **self.paths.as_account())
 
-    def _listening(self) -> bool:
+    def running(self) -> bool:
+        """Whether the server takes connections."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
                 probe.connect(os.fsencode(self.paths.socket_dir / SOCKET_NAME))
@@ -215,11 +212,11 @@ class EmbeddedServer:
 
         Raises psycopg.OperationalError if it goes on listening and refuses the connection.
         """
-        while self._listening():
+        while self.running():
             try:
                 self._connected().close()
             except psycopg.OperationalError:
-                if self._listening():
+                if self.running():
                     raise
             else:
                 return True
