@@ -1,4 +1,4 @@
-"""Tasks of the worker for identity. Each calls a service."""
+"""Tasks of the worker for identity: services with a label, and the minutes between two runs."""
 
 import structlog
 
@@ -17,33 +17,7 @@ from nousweb.lib.background import task
 log = structlog.get_logger(__name__)
 
 
-@task(minutes=60)
-def expire_proposals() -> int:
-    """Expire old proposals."""
-    return proposals_expire(by=Principal.of_system("schedule"))
-
-
-@task(minutes=60)
-def purge_oauth() -> int:
-    """Delete expired OAuth data."""
-    return oauth_purge() + unconnected_clients_purge()
-
-
-@task(minutes=24 * 60)
-def purge_sessions() -> int:
-    """Delete ended sessions of people."""
-    return sessions_purge()
-
-
-@task(minutes=60)
-def purge_changes() -> int:
-    """Delete changes past their retention."""
-    return deliveries_purge() + changes_purge() + notifications_purge()
-
-
-@task(minutes=1)
-def seal_log() -> int:
-    """Seal new records."""
+def _log_seal() -> int:
     rows = log_seal()
     seals_announce()
     try:
@@ -54,7 +28,26 @@ def seal_log() -> int:
     return rows
 
 
-@task(minutes=1)
-def verify_log() -> int:
-    """Verify the seals of the log."""
-    return verification_continue()
+expire_proposals = task(
+    "identity.tasks.expire_proposals",
+    "Expire old proposals",
+    lambda: proposals_expire(by=Principal.of_system("schedule")),
+    minutes=60,
+)
+purge_oauth = task(
+    "identity.tasks.purge_oauth",
+    "Delete expired OAuth data",
+    lambda: oauth_purge() + unconnected_clients_purge(),
+    minutes=60,
+)
+purge_sessions = task(
+    "identity.tasks.purge_sessions", "Delete ended sessions of people", sessions_purge, minutes=24 * 60
+)
+purge_changes = task(
+    "identity.tasks.purge_changes",
+    "Delete changes past their retention",
+    lambda: deliveries_purge() + changes_purge() + notifications_purge(),
+    minutes=60,
+)
+seal_log = task("identity.tasks.seal_log", "Seal new records", _log_seal, minutes=1)
+verify_log = task("identity.tasks.verify_log", "Verify the seals of the log", verification_continue, minutes=1)

@@ -1,4 +1,4 @@
-"""Tasks of the worker for memory. Each only calls a service."""
+"""Tasks of the worker for memory: services with a label, and the minutes between two runs of those with a schedule."""
 
 from identity.principal import Principal
 from memory.lifecycle import runner
@@ -14,106 +14,73 @@ from memory.services.search_index.row_embedding import index_retry
 from memory.transfer.file_runs import runs_expire
 from nousweb.lib.background import task
 
-
-@task()
-def derive_from_events(loop_ids: list[int]) -> int:
-    """Summarise closed loops, whose events have just been stored."""
-    return loops_summarise(loop_ids)
+BY = Principal.of_system("schedule")
 
 
-@task(minutes=1)
-def close_idle_loops() -> int:
-    """Close idle loops."""
+def _idle_loops_close() -> int:
     loops_close_idle()
     return summaries_heal()
 
 
-@task(minutes=1)
-def embed_pending() -> int:
-    """Embed pending memories."""
-    return new_rows_embed()
-
-
-@task(minutes=10)
-def reread_words() -> int:
-    """Index words again for changed languages."""
-    return words_reread()
-
-
-@task(minutes=60)
-def retry_failed_embeddings() -> int:
-    """Retry failed embeddings."""
-    return index_retry(agent=None, by=Principal.of_system("schedule"))
-
-
-@task(minutes=1)
-def continue_reembedding() -> bool:
-    """Continue re-embedding for another model."""
-    return reembed_continue() is not None
-
-
-@task(minutes=10)
-def refresh_search_statistics() -> int:
-    """Refresh counts of large collections."""
-    return collections_refresh()
-
-
-@task()
-def lifecycle_run(run_id: int) -> str:
-    """Run a queued job."""
-    return runner.job_run(run_id)
-
-
-@task(minutes=1)
-def sweep_lifecycle() -> int:
-    """Requeue due jobs."""
-    return runner.due_jobs_requeue()
-
-
-@task(minutes=10)
-def retry_judgements() -> int:
-    """Retry pending judgements."""
-    return runner.judgements_retry()
-
-
-@task(minutes=60)
-def dream() -> int:
-    """Queue daily maintenance: staleness, core facts, compaction, flags."""
-    return runner.dream_queue()
-
-
-@task(minutes=60)
-def backfill_layers() -> dict[str, int]:
-    """Fill gaps in derived memories."""
-    return {"activities": activities_heal(), **derived_backfill()}
-
-
-@task(minutes=1)
-def continue_screening() -> int:
-    """Continue screening stored memories."""
-    return screening_continue()
-
-
-@task(minutes=10)
-def expire_reviews() -> int:
-    """Expire old reviews."""
+def _reviews_expire() -> int:
     undecided_sample()
-    return reviews_expire(by=Principal.of_system("schedule"))
+    return reviews_expire(by=BY)
 
 
-@task(minutes=10)
-def purge_expired() -> int:
-    """Erase expired memories after their retention."""
-    return expired_purge(by=Principal.of_system("schedule"))
-
-
-@task(minutes=1)
-def renew_samples() -> int:
-    """Renew table statistics after an erasure."""
-    return reanalyze_tables()
-
-
-@task(minutes=24 * 60)
-def purge_runs() -> int:
-    """Delete old job records and expired files."""
-    return runner.purge_done_jobs() + runs_expire()
+derive_from_events = task(
+    "memory.tasks.derive_from_events", "Summarise closed loops, whose events have just been stored", loops_summarise
+)
+close_idle_loops = task("memory.tasks.close_idle_loops", "Close idle loops", _idle_loops_close, minutes=1)
+embed_pending = task("memory.tasks.embed_pending", "Embed pending memories", new_rows_embed, minutes=1)
+reread_words = task("memory.tasks.reread_words", "Index words again for changed languages", words_reread, minutes=10)
+retry_failed_embeddings = task(
+    "memory.tasks.retry_failed_embeddings",
+    "Retry failed embeddings",
+    lambda: index_retry(agent=None, by=BY),
+    minutes=60,
+)
+continue_reembedding = task(
+    "memory.tasks.continue_reembedding",
+    "Continue re-embedding for another model",
+    lambda: reembed_continue() is not None,
+    minutes=1,
+)
+refresh_search_statistics = task(
+    "memory.tasks.refresh_search_statistics", "Refresh counts of large collections", collections_refresh, minutes=10
+)
+lifecycle_run = task("memory.tasks.lifecycle_run", "Run a queued job", runner.job_run)
+sweep_lifecycle = task("memory.tasks.sweep_lifecycle", "Requeue due jobs", runner.due_jobs_requeue, minutes=1)
+retry_judgements = task(
+    "memory.tasks.retry_judgements", "Retry pending judgements", runner.judgements_retry, minutes=10
+)
+dream = task(
+    "memory.tasks.dream",
+    "Queue daily maintenance: staleness, core facts, compaction, flags",
+    runner.dream_queue,
+    minutes=60,
+)
+backfill_layers = task(
+    "memory.tasks.backfill_layers",
+    "Fill gaps in derived memories",
+    lambda: {"activities": activities_heal(), **derived_backfill()},
+    minutes=60,
+)
+continue_screening = task(
+    "memory.tasks.continue_screening", "Continue screening stored memories", screening_continue, minutes=1
+)
+expire_reviews = task("memory.tasks.expire_reviews", "Expire old reviews", _reviews_expire, minutes=10)
+purge_expired = task(
+    "memory.tasks.purge_expired",
+    "Erase expired memories after their retention",
+    lambda: expired_purge(by=BY),
+    minutes=10,
+)
+renew_samples = task(
+    "memory.tasks.renew_samples", "Renew table statistics after an erasure", reanalyze_tables, minutes=1
+)
+purge_runs = task(
+    "memory.tasks.purge_runs",
+    "Delete old job records and expired files",
+    lambda: runner.purge_done_jobs() + runs_expire(),
+    minutes=24 * 60,
+)

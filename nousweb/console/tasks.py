@@ -17,15 +17,7 @@ ROUND_SECONDS = 60
 """After this time, a round of counting does not start with another agent."""
 
 
-@task(minutes=2)
-def keep_inbox_ranks() -> int:
-    """Rank items of long inboxes."""
-    return inbox_ranks_refresh()
-
-
-@task(minutes=60)
-def keep_health_scores() -> int:
-    """Keep today's health score of every memory."""
+def _health_scores_keep() -> int:
     # Those kept longest ago come first, since a round may end before all of them.
     begun, kept = time.monotonic(), 0
     agents = Agent.objects.alias(at=Min("figures__at", filter=Q(figures__name=HEALTH_BY_DAY)))
@@ -36,9 +28,7 @@ def keep_health_scores() -> int:
     return kept
 
 
-@task(minutes=15)
-def keep_figures() -> int:
-    """Count large memories for the console."""
+def _figures_keep() -> int:
     begun, counted = time.monotonic(), 0
     for agent in large_memories():
         for persona, view in VIEWS.items():
@@ -54,3 +44,17 @@ def keep_figures() -> int:
             growth_refresh(None, both=persona == Persona.SUBCONSCIOUS)
             usage_refresh(None, both=persona == Persona.SUBCONSCIOUS)
     return counted
+
+
+keep_inbox_ranks = task(
+    "nousweb.console.tasks.keep_inbox_ranks", "Rank items of long inboxes", inbox_ranks_refresh, minutes=2
+)
+keep_health_scores = task(
+    "nousweb.console.tasks.keep_health_scores",
+    "Keep today's health score of every memory",
+    _health_scores_keep,
+    minutes=60,
+)
+keep_figures = task(
+    "nousweb.console.tasks.keep_figures", "Count large memories for the console", _figures_keep, minutes=15
+)

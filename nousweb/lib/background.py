@@ -18,28 +18,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function that the worker may run. With `minutes` it has a schedule, else it runs only when it is queued."""
+    """A function that the worker may run, and what pages call it. With `minutes` it has a schedule, else it runs only
+    when it is queued."""
 
-    function: Callable[..., Any]
+    label: str
     minutes: int
-
-    @property
-    def label(self) -> str:
-        """What pages call it: the docstring of its function."""
-        return (self.function.__doc__ or "").strip().rstrip(".")
 
 
 _tasks: dict[str, Task] = {}
 
 
-def task(*, minutes: int = 0) -> Callable[[Function], Function]:
-    """Declare a function of the module `tasks` of an app as a task of the worker. Its docstring is its label."""
-
-    def declare(function: Function) -> Function:
-        _tasks[f"{function.__module__}.{function.__qualname__}"] = Task(function, minutes)
-        return function
-
-    return declare
+def task(path: str, label: str, function: Function, *, minutes: int = 0) -> Function:
+    """Declare a function as the task of the worker that has this dotted path, a name in the module `tasks` of an
+    app."""
+    _tasks[path] = Task(label, minutes)
+    return function
 
 
 @cache
