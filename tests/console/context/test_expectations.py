@@ -9,7 +9,6 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils.html import escape
 
 from context.expectations.services import (
     expectation_create,
@@ -22,7 +21,7 @@ from context.models import Expectation
 from context.services.context import context_outcome, context_respond
 from identity.principal import Principal
 from memory.models import Fact
-from memory.services.facts import fact_invalidate, fact_restore
+from memory.services.facts import fact_invalidate, fact_restore, fact_supersede
 from memory.services.reviews.resolve import review_resolve
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
@@ -264,12 +263,24 @@ def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, co
     review_resolve(review=review, resolution="new_wrong", by=reviewer)
     page = console.get(PAGE)
     assert [row[:2] for row in page.context["suggested"]] == [(failed, None), (run, review.old)]
-    address = page.context["suggested"][1][2]
-    assert f'href="{escape(address)}"' in text_of(page)
-    begun = console.get(f"{PAGE}{address}")
-    assert f"{run.input}</textarea>" in text_of(begun)
-    given = {field.name: field.value() or "" for field in begun.context["new_form"]}
-    assert (given["target"], given["text"]) == ("text", held)
-    assert console.post(PAGE, given | {"requirement": "present"}).status_code == 302
+    _, _, demand = page.context["suggested"][1]
+    assert f'value="{demand}"' in text_of(page)
+    added = console.post(f"{PAGE}demand/", {"run": str(run.pk), "demand": demand}, headers={"HX-Request": "true"})
+    assert "Edit" in text_of(added)
+    assert "Undo" in text_of(added)
     assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed]
-    assert Expectation.objects.get().input == run.input
+    one = Expectation.objects.get()
+    assert (one.input, one.requirement, one.item_id) == (run.input, "present", str(review.old_id))
+
+
+def test_failed_prompt_suggests_the_fact_that_took_the_place_of_one_it_had(ada, actor, console, reviewer, billing):
+    other = make_fact(ada, "The billing service is deployed from Graz.", reviewer)
+    runs = [make_run(ada, actor, question) for question in (QUESTION, "Where is the billing service deployed from?")]
+    for run, fact in zip(runs, (billing, other), strict=True):
+        context_respond(run=run, response=fact.content, by=actor)
+        context_outcome(run=run, outcome="failure", by=actor)
+    new = make_fact(ada, "The billing service uses the database MariaDB.", reviewer, subject="billing")
+    fact_supersede(old=billing, new=new, by=reviewer)
+    fact_invalidate(fact=other, reason="Never was.", by=reviewer)
+    suggested = console.get(PAGE).context["suggested"]
+    assert [demand for _, _, demand in suggested] == [f"absent fact {other.pk}", f"present fact {new.pk}"]

@@ -12,7 +12,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import F, Prefetch, Q, Window, prefetch_related_objects
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, Window, prefetch_related_objects
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
@@ -21,7 +21,7 @@ from django.utils.http import urlencode
 from django.utils.text import Truncator
 
 from context.expectations.evaluation import memories_named_load, memory_name, targets_load
-from context.expectations.policy import ADD, CHANGE, MAX_TEXT_CHARACTERS, RUN
+from context.expectations.policy import ADD, CHANGE, RUN
 from context.expectations.services import (
     expectation_create,
     expectation_get,
@@ -37,7 +37,7 @@ from context.expectations.services import (
     state_of,
 )
 from context.history.behaviour_bisect import IGNORED_KINDS
-from context.models import RECENT, VIEW_RUN, ContextRun, Expectation, ExpectationResult
+from context.models import RECENT, VIEW_RUN, ContextRun, Expectation, ExpectationResult, MemoryUsage
 from context.selectors import run_get
 from identity.models import Agent, Persona
 from identity.models.changes import Change
@@ -146,10 +146,9 @@ FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "file
 def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponseBase:
     """The list, those that fail first, and the form for one by hand."""
     found = list(expectations_of(agent, by))
-    # The form may begin with the request of a logged prompt, and with words that it must have.
-    like, text = uuid_of(request.GET.get("run", "")), request.GET.get("text", "")
-    about = {"text": text, "target": Expectation.Target.TEXT} if text else {}
-    initial = {**about, **(inspector_values(run_get(agent, by, like)) if like else {})}
+    # The form may begin with the request of a logged prompt.
+    like = uuid_of(request.GET.get("run", ""))
+    initial = inspector_values(run_get(agent, by, like)) if like else {}
     form = ExpectationForm(request.POST or None, initial=initial, subconscious=by.may(VIEW_SUBCONSCIOUS))
     if request.method == "POST":
         by.require(ADD)
@@ -227,8 +226,8 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
 
 def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> list[tuple[ContextRun, Fact | None, str]]:
     """Prompts about whose questions there is no expectation: those that failed in the last two weeks, and the latest
-    ones whose answer took a side of a contradiction that was resolved since, with the fact that holds; and of each the
-    address of the form that begins with it."""
+    ones whose answer took a side of a contradiction that was resolved since. Each with the fact that holds now, or that
+    is in doubt and a failed prompt had, and what may be demanded of it ("present fact <id>")."""
     runs = (
         ContextRun.objects.visible_to(by)
         .filter(agent=agent, as_of=None)
@@ -238,24 +237,37 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
     failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - 2 * RECENT)[:FAILED_READ]
     # Of each question, the latest.
     latest = sorted({run.input: run for run in reversed(failed)}.values(), key=lambda run: run.created_at, reverse=True)
-    decided = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION, resolution__in=ONE_HOLDS)
-    may_read = by.may("memory.view_memoryreview") and by.may("memory.view_fact")
-    holds: dict[str, Fact] = {
-        str(side): fact
-        for review in decided.select_related("old", "new").order_by("-resolved_at")[:SUGGESTED]
-        for fact in [review.old if KEEPS[review.resolution] == ("old",) else review.new]
-        if may_read and fact and fact.active and str(fact.pk) not in {one.item_id for one in found}
-        for side in (review.old_id, review.new_id)
-    }
-    uses = {"usages__agent": agent, "usages__item_type": "fact", "usages__item_id__in": holds}
-    taken = runs.filter(**uses, usages__referenced=True).annotate(side=F("usages__item_id"), bad=Q(outcome=FAILURE))
-    told: Any = taken.order_by("side", "-bad", "-created_at").distinct("side")
-    # The latest one, but rather one that failed.
-    of_fact = {holds[run.side]: run for run in sorted(told, key=lambda run: (run.outcome == FAILURE, run.created_at))}
-    rows = {run.input: (run, None, "") for run in latest[:SUGGESTED]} | {
-        run.input: (run, fact, fact.content[:MAX_TEXT_CHARACTERS]) for fact, run in of_fact.items()
-    }
-    return [(run, fact, f"?{urlencode({'run': str(run.pk), 'text': text})}#new") for run, fact, text in rows.values()]
+    rows: dict[str, tuple[ContextRun, Fact | None, str]] = {run.input: (run, None, "") for run in latest[:SUGGESTED]}
+    if by.may("memory.view_memoryreview") and by.may("memory.view_fact"):
+        reviews = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION)
+        sides = Q(old=OuterRef("pk")) | Q(new=OuterRef("pk"))
+        had = MemoryUsage.objects.filter(run__in=latest[:SUGGESTED], item_type="fact").values_list("item_id", flat=True)
+        doubted = persona_memory(agent, by, Persona.ACTOR).facts.filter(pk__in=[*had] if latest else [])
+        doubted = doubted.filter(Q(active=False) | Exists(reviews.filter(sides, MemoryReview.CONTESTING)))
+        decided = reviews.filter(resolution__in=ONE_HOLDS).select_related("old", "new").order_by("-resolved_at")
+        demands = {
+            str(old.pk): ("present", new) if (new := old.superseded_by) and new.active else ("absent", old)
+            for old in doubted.select_related("superseded_by")
+        } | {
+            str(side): ("present", fact)
+            for review in decided[:SUGGESTED]
+            for fact in [review.old if KEEPS[review.resolution] == ("old",) else review.new]
+            if fact and fact.active
+            for side in (review.old_id, review.new_id)
+        }
+        uses = {"usages__agent": agent, "usages__item_type": "fact", "usages__item_id__in": demands}
+        taken = runs.filter(Q(usages__referenced=True) | Q(outcome=FAILURE), **uses)
+        taken = taken.annotate(side=F("usages__item_id"), used=F("usages__referenced"), bad=Q(outcome=FAILURE))
+        # The latest one, but rather one that failed, and whose answer refers to it.
+        told: Any = taken.order_by("side", "-bad", "-used", "-created_at").distinct("side")
+        of_demand = {demands[run.side]: run for run in sorted(told, key=lambda run: (run.bad, run.created_at))}
+        checked = {one.item_id for one in found}
+        rows |= {
+            run.input: (run, fact, f"{requirement} fact {fact.pk}")
+            for (requirement, fact), run in of_demand.items()
+            if str(fact.pk) not in checked
+        }
+    return list(rows.values())
 
 
 @page(methods=POST)
