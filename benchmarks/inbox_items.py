@@ -11,7 +11,7 @@ HIGH = ("values", "boundaries", "character")
 SIBLINGS = ("protocols", "preferences")
 """Sections of which two proposals wait, each with a line of its own."""
 AN_AGENT = len(HIGH) + 2 * len(SIBLINGS)
-ANSWERS = (("replace", "2"), ("old_wrong", "3"), ("new_wrong", "4"), ("both", "5"))
+ANSWERS = (("replace", "3"), ("old_wrong", "4"), ("new_wrong", "2"), ("both", "5"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class ExpectationImpact:
     def holding(self) -> str:
         """How many of those that were checked hold with the change, in words; "" without any."""
         number, of = sum(one.states[1] == State.PASSED for one in self.checks), len(self.checks)
-        words = f"{number:,} of {of:,}{' checked' * self.cut_short} expectation{'' if of == 1 else 's'} would hold"
+        share = "all" if number == of > 1 else f"{number:,} of"
+        words = f"{share} {of:,} expectation{'' if of == 1 else 's'}{' checked' * self.cut_short} would hold"
         return words if of else ""
 
 
@@ -169,21 +170,18 @@ class Impact:
 
     @property
     def share(self) -> str:
-        """Which prompts change, in words."""
+        """Which prompts change, of how many, in words."""
         number, rows = len(self.changed), len(self.rows)
-        if number in (0, rows) and rows > 1:
-            return "every prompt" if number else "no prompt"
-        return "1 prompt" if number == 1 else f"{number} prompts"
-
-    @property
-    def measure(self) -> str:
-        """Of what they are a share, in words."""
-        tried = f"{len(self.rows)}{' tried' if self.cut_short else ''}"
-        return f"of {tried} in {RECENT.days} days" if self.is_week else f"of the last {tried}"
+        when = f" of the last {RECENT.days} days" if self.is_week else ""
+        prompts = f"{'' if when else 'latest '}prompt{'' if rows == 1 else 's'}{when}{' tried' * self.cut_short}"
+        if rows == 1:
+            return f"{'the only' if number else 'no'} {prompts}"
+        part = "none of the" if not number else "all" if number == rows else f"{number} of the"
+        return f"{part} {rows} {prompts}"
 
     @property
     def verb(self) -> str:
-        return "change" if self.share.endswith("s") else "changes"
+        return "change" if len(self.changed) > 1 else "changes"
 
     @property
     def not_sent(self) -> tuple[ImpactRow, ...]:
@@ -207,8 +205,8 @@ class Impact:
         least, most = sorted((abs(sizes[0]), abs(sizes[-1])))
         size = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} token{'' if most == 1 else 's'}"
         is_one_way = sizes[0] * sizes[-1] > 0
-        told = f"each {size} {'longer' if sizes[0] > 0 else 'shorter'}" if is_one_way else "other lines"
-        return f"{told}, the same memories"
+        told = f"each gets {size} {'longer' if sizes[0] > 0 else 'shorter'}" if is_one_way else "in other lines"
+        return f"{told}, with the same memories"
 
     @property
     def cut_short(self) -> bool:

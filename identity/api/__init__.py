@@ -25,6 +25,7 @@ from nousweb.lib.token_estimate import estimate_tokens
 
 Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
 SectionName = Annotated[str, OneOf(*Section.values)]
+MemoryName = Annotated[str, Field(pattern=r"^(event \d{1,18}|fact [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
 
 
 class IdentitySectionOut(Derived, of=IdentityVersion, fields="section version content"):
@@ -85,6 +86,9 @@ class ChangeIn(Input):
         description="Complete new text of the section", json_schema_extra={"maxLength": MAX_SECTION_CHARACTERS}
     )
     reason: Reason = Field("", description="Reason; shown to the reviewer")
+    learned_from: list[MemoryName] = Field(
+        [], max_length=20, description="What it was learned from, each `event ID` or `fact ID`; shown to the reviewer"
+    )
     base_version: Annotated[int, Field(ge=0, le=2_000_000_000, strict=True)] | None = Field(
         None, description="Version on which the edit is based, 0 for none; may be sent as If-Match instead"
     )
@@ -105,8 +109,8 @@ class TextWarningOut(Schema):
 class ProposalOut(
     Derived,
     of=ChangeProposal,
-    fields="id agent section status risk guardrail base_version content reason author_kind author_name reviewer_name"
-    " comment edited created_at decided_at expires_at version",
+    fields="id agent section status risk guardrail base_version content reason learned_from author_kind"
+    " author_name reviewer_name comment edited created_at decided_at expires_at version",
 ):
     agent: str
     guardrail: str = Field(description="Why it is pending or was applied, in words")
@@ -285,6 +289,7 @@ def section_put(
         section=section,
         content=payload.content,
         reason=payload.reason,
+        learned_from=payload.learned_from,
         base_version=_base_version(request, section, payload.base_version),
         by=by,
         wait=payload.mode == "propose",

@@ -3,6 +3,7 @@
 import uuid
 from datetime import datetime
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Coalesce
@@ -110,6 +111,8 @@ class ChangeProposal(AgentRow, AuthorFields):
     base_version = models.PositiveIntegerField()
     content = models.TextField(blank=True)
     reason = models.TextField(blank=True)
+    # The events and facts that its author names for it, as "event 12"; they may be gone.
+    learned_from = ArrayField(models.CharField(max_length=50), default=list)
     risk = models.CharField(max_length=10, choices=Risk)
     # Why it waits or why it was applied at once, in the guardrail's own words.
     guardrail = models.CharField(max_length=300)

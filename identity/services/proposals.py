@@ -5,7 +5,7 @@ another, and leaves its audit record in the same transaction. The subconscious c
 that could delay the actor.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -67,6 +67,7 @@ def identity_propose(
     section: str,
     content: str,
     reason: str = "",
+    learned_from: Sequence[str] = (),
     base_version: int | None = None,
     by: Principal,
     wait: bool = False,
@@ -74,6 +75,7 @@ def identity_propose(
 ) -> ChangeResult:
     """Propose a new text of a section; the guardrails apply it at once or leave it pending for a person.
 
+    `learned_from` are the events and facts for it, as "event 12".
     `base_version` is the version that was edited (0 for none; None stands for the current one). `wait` requests a
     review even if the guardrails would apply the text at once. A text that is pending already is not proposed twice.
     A text that reads like an instruction to the agent, and that no person wrote, is always proposed, at high risk.
@@ -106,6 +108,7 @@ def identity_propose(
         base_version=base,
         content=content,
         reason=reason,
+        learned_from=list(learned_from),
         risk=Risk.HIGH if verdict.quarantined else change_risk(section, current.content if current else "", content),
         guardrail="Kept for review on request." if wait and verdict.apply else verdict.reason,
         restores=restores,

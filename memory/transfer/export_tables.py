@@ -142,9 +142,11 @@ DERIVED = frozenset(
         (SubjectAlias, "dictionary"),
         (Document, "address"),
         (Document, "text"),
+        # Events come later in a file, with ids that an import replaces.
+        (ChangeProposal, "learned_from"),
     }
 )
-"""Columns that an import works out again."""
+"""Columns that an import works out again, or cannot."""
 
 AGENT_FIELDS = ("slug", "name", "kind", "config", "initiated_at", "created_at")
 

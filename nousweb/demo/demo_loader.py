@@ -79,7 +79,7 @@ def demo_load() -> None:
     for facts, author in ((story.PROFILE_FACTS, people["reviewer"]), (story.OTHER_FACTS, actors["agent"])):
         steps += [(fact[0], partial(_fact_learn, agent, fact, author, events)) for fact in facts]
     for entry in story.STORY:
-        steps += _identity_steps(agent, entry, actors)
+        steps += _identity_steps(agent, entry, actors, events)
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent, events)
     steps += expectation_steps(agent, people["reviewer"])
     steps.append((2.5, partial(invitation_create, role="Viewer", note="Dora, data team", by=people["owner"])))
@@ -104,18 +104,24 @@ def _person(name: str, role: str, password: str) -> Principal:
 
 def _fact_learn(agent: Agent, fact: tuple[Any, ...], by: Principal, events: dict[str, list[int]]) -> None:
     _, category, subject, content, confidence, *learned = fact
-    source = ""
-    for place in learned:
-        loop_id, _, turn = place.partition(":")
-        source = f"event {events[loop_id][int(turn)]}"
+    source = _event_named(learned[0], events) if learned else ""
     by = replace(by, request_id=secrets.token_hex(16))
     fact_learn(
         agent=agent, content=content, subject=subject, category=category, confidence=confidence, source=source, by=by
     )
 
 
+def _event_named(place: str, events: dict[str, list[int]]) -> str:
+    """An event of a loop ("page-3102:4") as facts and proposals name it."""
+    loop_id, _, turn = place.partition(":")
+    return f"event {events[loop_id][int(turn)]}"
+
+
 def _identity_steps(
-    agent: Agent, entry: story.StoryChange | story.Rollback, actors: dict[str, Principal]
+    agent: Agent,
+    entry: story.StoryChange | story.Rollback,
+    actors: dict[str, Principal],
+    events: dict[str, list[int]],
 ) -> list[Step]:
     if isinstance(entry, story.Rollback):
         rollback = entry
@@ -133,8 +139,9 @@ def _identity_steps(
 
     def propose() -> None:
         result = identity_propose(
-            agent=agent, section=change.section, content=change.content, reason=change.reason, by=actors[change.who]
-        )
+            agent=agent, section=change.section, content=change.content, reason=change.reason,
+            learned_from=[_event_named(place, events) for place in change.learned_from], by=actors[change.who],
+        )  # fmt: skip
         made.append(result.proposal)
 
     def decide() -> None:

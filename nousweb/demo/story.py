@@ -121,7 +121,8 @@ VALUES_PROPOSED = VALUES_4 + "\n5. Never let a page repeat without a note on why
 class StoryChange:
     """One change of the identity: how many days ago, by whom, of which section, and how it was decided.
 
-    `decision` of a person: "approve" or "reject" with `comment`; "" leaves it pending or applied.
+    `decision` of a person: "approve" or "reject" with `comment`; "" leaves it pending or applied. `learned_from`: loops and
+    their turns.
     """
 
     days_ago: float
@@ -132,6 +133,7 @@ class StoryChange:
     decision: Literal["", "approve", "reject", "keep"] = ""
     comment: str = ""
     decision_hours: float = 5
+    learned_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +164,19 @@ STORY: tuple[StoryChange | Rollback, ...] = (
     StoryChange(13.0, "agent", "preferences", PREFERENCES_2, "Learned in the first weeks of pages."),
     StoryChange(12.0, "reviewer", "values", VALUES_4, "Back to the first text, made sharper."),
     StoryChange(6.0, "agent", "environment", ENVIRONMENT_PROPOSED, "I was asked what I can see, and had to guess."),
-    StoryChange(2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me since Monday."),
-    StoryChange(0.9, "agent", "values", VALUES_PROPOSED, "The same page came back four nights running."),
+    StoryChange(
+        2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me since Monday.",
+        learned_from=("page-3240:0", "queue-migration:0"),
+    ),
+    StoryChange(
+        0.9, "agent", "values", VALUES_PROPOSED, "The same page came back four nights running.",
+        learned_from=("page-3011:0", "page-3177:0"),
+    ),
     StoryChange(0.3, "agent", "preferences", PREFERENCES_3, "Charlie joined the rota."),
-    StoryChange(0.1, "agent", "protocols", PROTOCOLS_PROPOSED, "Asked for in the last review of an incident."),
+    StoryChange(
+        0.1, "agent", "protocols", PROTOCOLS_PROPOSED, "Asked for in the last review of an incident.",
+        learned_from=("page-3301:3", "page-3296:3", "page-3190:1"),
+    ),
 )  # fmt: skip
 
 PROFILE_FACTS: tuple[tuple[float, str, str, str, float], ...] = (

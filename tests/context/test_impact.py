@@ -137,8 +137,9 @@ def test_impact_is_bounded_in_time_and_number(ada, asked, reviewer):
         demand = {"requirement": "absent", "target": "text", "text": text}
         expectation_create(agent=ada, by=reviewer, request=request_of("Hello?"), **demand)
     impact = impact_of(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
-    assert impact.expectations.holding == "1 of 1 checked expectation would hold"
-    assert (impact.rows, impact.cut_short, "0 tried" in impact.measure) == ((), True, True)
+    assert impact.expectations.holding == "1 of 1 expectation checked would hold"
+    assert (impact.rows, impact.cut_short) == ((), True)
+    assert impact.share == "none of the 0 prompts of the last 7 days tried"
     for number in (0, 51, -1):
         with pytest.raises(Invalid):
             impact_of(agent=ada, overrides=Overrides(), by=reviewer, last=number)
@@ -167,14 +168,16 @@ def test_impact_is_refused_to_agents(ada, asked, actor):
 def test_impact_page_answers_whole_and_in_part(ada, asked, alice, actor):
     url = reverse("agent_context_blast", args=["ada"])
     page = markup(browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}))
-    assert "1 prompt</strong> of the last 3" in page
+    assert "1 of the 3 latest prompts</strong>" in page
     part = markup(browser(alice).get(url, {"fact": asked.pk.hex}, headers={"HX-Request": "true"}))
     assert "<html" not in part
     run = ContextRun.objects.get(input__startswith="Why")
     one = markup(browser(alice).get(url, {"fact": str(asked.pk), "run": str(run.pk)}))
     assert "replica lagged" in one
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
-    assert "Every prompt</strong> of 3 in 7 days" in markup(browser(alice).get(url, {"proposal": str(proposal.pk)}))
+    assert "All 3 prompts of the last 7 days</strong>" in markup(
+        browser(alice).get(url, {"proposal": str(proposal.pk)})
+    )
     for query, status in (
         ({}, 422), ({"fact": "x"}, 404), ({"proposal": "x"}, 404), ({"censor": "x"}, 404), ({"pattern": ""}, 422),
         ({"pattern": "x", "severity": "mild"}, 422), ({"fact": str(asked.pk), "n": "51"}, 422),
@@ -236,13 +239,16 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     assert f'hx-post="{url}?question={question.pk}&amp;answer=merge" hx-include="#content"' in page
     client = browser(alice)
     found = markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))
-    assert "1 prompt</strong> of 1 in 7 days" in found
-    # Of how many prompts is said once; each answer leads to those that it changes.
+    assert "The only prompt of the last 7 days</strong>" in found
+    # Of how many prompts is said once; each answer leads to those that it changes, unless all change the same.
     query = {"question": str(question.pk), "answer": ["replace", "new_wrong"], "brief": "1"}
     both = markup(client.get(url, query, headers={"HX-Request": "true"}))
-    assert both.count("of 1 in 7 days") == both.count("Prompts that change, of 1 in 7 days asked again today") == 1
+    assert both.count("How many of the last 1 prompts change") == 1
     for answer in query["answer"]:
         assert f'href="{url}?question={question.pk}&amp;answer={answer}">1 prompt</a>' in both
+    alike = markup(client.get(url, query | {"answer": offered}, headers={"HX-Request": "true"}))
+    assert "Either way, the only prompt of the last 7 days changes." in alike
+    assert "<a" not in alike
     query["answer"] = ["replace", "new_wrong"] * 50
     again = client.get(url, query, headers={"HX-Request": "true"})
     assert len(again.context["answers"]) == 2, "an answer that is named again is not replayed again"
@@ -250,9 +256,9 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     told = {one.value: one.told for one in browser(bob).get(question.get_absolute_url()).context["answers"]}
     old, new = question.old.content, question.new.content
     assert told == {"same": (old,), "replace": (new,), "old_wrong": (new,), "new_wrong": (old,), "both": (old, new)}
-    assert page.count(f"“{escape(old)}”") == page.count(f"“{escape(new)}”") == 3
+    assert page.count(f"“{escape(old)}”") == page.count(f"“{escape(new)}”") == 1
     merged = markup(client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}))
-    assert "1 prompt</strong> of 1 in 7 days" in merged
+    assert "The only prompt of the last 7 days</strong>" in merged
     for query, status in (
         ({"question": "x", "answer": "both"}, 404),
         ({"question": str(question.pk), "answer": "x"}, 422),
@@ -267,7 +273,7 @@ def test_impact_of_a_long_text_is_asked_by_post(ada, asked, alice):
     long = "The ledger export failed because of a very long list of reasons. " * 100
     answer = browser(alice).post(f"{url}?fact={asked.pk}", {"content": long}, headers={"HX-Request": "true"})
     assert answer.status_code == 200
-    assert "1 prompt</strong> of 3 in 7 days" in markup(answer)
+    assert "1 of the 3 prompts of the last 7 days</strong>" in markup(answer)
     assert ">Difference</a>" not in markup(answer), "an address cannot hold it"
 
 
@@ -275,13 +281,15 @@ def test_impact_of_a_censor_form_without_the_active_field_is_of_an_inactive_one(
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     url = reverse("agent_context_blast", args=["ada"]) + f"?form=1&censor={censor.pk}"
     form = {"pattern": "coffee", "severity": "block", "reason": ""}
-    assert "No prompt of 3 in 7 days" in markup(browser(alice).post(url, {**form, "active": "on"}))
-    assert "Every prompt</strong> of 3 in 7 days" in markup(
+    assert "None of the 3 prompts of the last 7 days</strong>" in markup(
+        browser(alice).post(url, {**form, "active": "on"})
+    )
+    assert "All 3 prompts of the last 7 days</strong>" in markup(
         browser(alice).post(url, {**form, "active": "on", "severity": "warn"})
     )
     page = markup(browser(alice).post(url, form))
     assert "Without the censor" in page
-    assert "Every prompt</strong> of 3 in 7 days" in page
+    assert "All 3 prompts of the last 7 days</strong>" in page
 
 
 def _place(agent, by, fact, text="Why did the ledger export fail?"):
@@ -363,7 +371,7 @@ def test_impact_of_impossible_metadata_is_refused(ada, asked, reviewer, alice):
         assert client.get(url, {"fact": str(asked.pk), **query}).status_code == status, query
     page = markup(client.get(url, {"fact": str(asked.pk), "category": "rule"}))
     assert "moved from technical to rule, so it is always included from then on" in page
-    assert "Every prompt</strong> of 3 in 7 days" in page
+    assert "All 3 prompts of the last 7 days</strong>" in page
     part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
     assert part.status_code == 422
     assert "<html" not in markup(part)
@@ -397,8 +405,8 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     keys = [str(proposal.pk) for proposal in proposals]
     page = markup(browser(bob).post(url, {"selected": keys}))
     assert "4 proposals approved together: Environment, Protocols, Preferences" in page
-    assert "Every prompt</strong> of 3 in 7 days" in page
-    assert "1 would be refused, and is left out" in page
+    assert "All 3 prompts of the last 7 days</strong>" in page
+    assert "1 would be refused, and left out" in page
     assert "another selected proposal changes this section first" in page
     rows = list(ChangeProposal.objects.filter(pk__in=keys).with_stale())
     rows.sort(key=lambda row: keys.index(str(row.pk)))
@@ -415,8 +423,8 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
         now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after
     late = markup(browser(bob).post(url, {"selected": keys}))
-    assert "4 would be refused, and are left out" in late
-    assert "No prompt of 3 in 7 days" in late
+    assert "4 would be refused, and left out" in late
+    assert "None of the 3 prompts of the last 7 days</strong>" in late
 
 
 def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alice, system):
@@ -429,7 +437,7 @@ def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alic
     assert "<html" not in part
     assert part.count("<h3>") == 2
     assert "No logged request to replay." in part, "Bruno was never asked"
-    assert "Every prompt</strong> of 3 in 7 days" in part
+    assert "All 3 prompts of the last 7 days</strong>" in part
     query = f"/agents/ada/context/blast/?proposal={proposals[0].pk}&amp;together=1&amp;run="
     assert query in part
     # The address of several is of several too.
@@ -446,7 +454,7 @@ def test_impact_of_several_agents_shares_the_time_limit(ada, bruno, asked, propo
     monkeypatch.setattr("nousweb.console.context.views.impact.time", SimpleNamespace(monotonic=lambda: next(moments)))
     keys = [str(proposals[0].pk), str(other.pk)]
     page = markup(browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}))
-    assert "Every prompt</strong> of 3 in 7 days" in page
+    assert "All 3 prompts of the last 7 days</strong>" in page
     assert page.count("The time limit was reached") == 1
 
 
@@ -481,7 +489,7 @@ def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, 
     rows.sort(key=lambda row: keys.index(str(row.pk)))
     overrides, refused = bulk_resolution_overrides(rows, answer)
     (row,) = impact_of(agent=ada, overrides=overrides, by=reviewer).rows
-    assert ("No prompt of" in page) == (not row.changed)
+    assert ("No prompt of the last 7 days</strong> would change" in page) == (not row.changed)
     assert row.changed
     done = 0
     for review in rows:
@@ -516,7 +524,7 @@ def test_impact_selection_is_bounded_and_empty_is_named(ada, asked, question, pr
         reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "keep"}
     ))  # fmt: skip
     assert "it cannot be resolved with “Kept”" in kept
-    assert "No prompt of" in kept
+    assert "None of the 4 prompts of the last 7 days</strong> would change" in kept
 
 
 def test_impact_of_a_subconscious_review_is_hidden_without_the_permission(ada, question, alice, charlie):

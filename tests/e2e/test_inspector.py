@@ -235,10 +235,10 @@ def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, 
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
     page = log_in(charlie)
     page.goto(reverse("proposal", args=[proposal.pk]))
-    told = re.compile(r"every prompt\s+of 2 in 7 days\s+changes: each \d+ tokens longer, the same memories")
+    told = re.compile(r"all 2 prompts of the last 7 days\s+change: each gets \d+ tokens longer, with the same memories")
     expect(page.locator(".item-why")).to_contain_text(told)
     press_key(page, "b")
-    expect(page.locator(".blast")).to_contain_text("Every prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("All 2 prompts of the last 7 days would change")
     page.locator(".blast").get_by_role("link", name="Difference").first.click()
     expect(page.locator(".diff")).to_contain_text("Truth first.")
     assert ContextRun.objects.count() == 2
@@ -254,16 +254,16 @@ def test_impact_where_a_fact_or_a_censor_is_changed(
     page.goto(reverse("agent_fact_change", args=["ada", ledger.pk, "supersede"]))
     page.get_by_label("New fact").fill("The ledger export failed because the disk was full.")
     page.get_by_role("button", name="Replay the last requests").click()
-    expect(page.locator(".blast")).to_contain_text("1 prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("1 of the 2 prompts of the last 7 days would change")
     expect(page.locator(".blast")).to_contain_text("in place of")
     page.get_by_label("New fact").fill(REPLICA)
     page.goto(reverse("agent_censor_edit", args=["ada", censor.pk]))
     page.get_by_label("In force").uncheck()
     expect(page.locator(".blast")).to_contain_text("Without the censor")
-    expect(page.locator(".blast")).to_contain_text("Every prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("All 2 prompts of the last 7 days would change")
     page.goto(reverse("agent_censor_add", args=["ada"]))
     page.get_by_label("Pattern or meaning").fill("wine")
-    expect(page.locator(".blast")).to_contain_text("Every prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("All 2 prompts of the last 7 days would change")
     assert (Fact.objects.get(pk=ledger.pk).active, Censor.objects.count()) == (True, 1)
 
 
@@ -280,7 +280,7 @@ def test_impact_of_each_resolution_of_a_review(
     page = log_in(bob)
     page.goto(reverse("memory_review_detail", args=[asked]))
     page.get_by_role("radio", name="New replaces old").check()
-    expect(page.locator(".blast")).to_contain_text("1 prompt of 1 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("The only prompt of the last 7 days would change")
     page.get_by_text("Merge into one text").click()
     page.get_by_label("Merged text").fill("The nightly job's twins are the archives of Graz and Linz.")
     page.get_by_role("button", name="Preview the merged text").click()
@@ -297,7 +297,7 @@ def test_impact_of_a_category_where_it_is_changed(
     page = log_in(charlie)
     page.goto(reverse("agent_fact_change", args=["ada", ledger.pk, "edit"]))
     page.get_by_label("Category").fill("rule")
-    expect(page.locator(".blast")).to_contain_text("Every prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("All 2 prompts of the last 7 days would change")
     expect(page.locator(".blast")).to_contain_text("so it is always included from then on")
     page.get_by_label("Category").fill("No Word")
     expect(page.locator(".blast-body .notice")).to_contain_text("category")
@@ -323,7 +323,7 @@ def test_impact_of_a_selection_is_one_replay(
     page.get_by_label("Select all on this page").check()
     page.get_by_role("button", name="Impact").click()
     expect(page.locator(".blast")).to_contain_text("2 proposals approved together")
-    expect(page.locator(".blast")).to_contain_text("Every prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("All 2 prompts of the last 7 days would change")
     page.locator(".blast").get_by_role("link", name="Difference").first.click()
     expect(page.locator(".diff")).to_contain_text("Check twice.")
     expect(page.locator(".diff")).to_contain_text("Truth first.")
@@ -331,7 +331,7 @@ def test_impact_of_a_selection_is_one_replay(
     page.get_by_label("Select all on this page").check()
     page.locator("[data-bulkbar] summary", has_text="Impact").click()
     page.get_by_role("button", name="Preview “New replaces old”").click()
-    expect(page.locator(".blast")).to_contain_text("1 prompt of 2 in 7 days would change")
+    expect(page.locator(".blast")).to_contain_text("1 of the 2 prompts of the last 7 days would change")
     assert MemoryReview.objects.get().status == "pending"
 
 

@@ -39,7 +39,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     for words in ("New replaces old", "Both are true", "Merge into one text"):
         expect(page.locator("#keyhelp")).to_contain_text(words)
     press_key(page, "Escape")
-    press_key(page, "2")
+    press_key(page, "3")
     expect(page.locator(".review-undo")).to_contain_text("Changed to Linz")
     assert [fact.content for fact in Fact.objects.active()] == [NEW]
 

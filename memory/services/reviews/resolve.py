@@ -57,9 +57,9 @@ Resolution = MemoryReview.Resolution
 
 PAIR = (
     Resolution.SAME,
+    Resolution.NEW_WRONG,
     Resolution.REPLACE,
     Resolution.OLD_WRONG,
-    Resolution.NEW_WRONG,
     Resolution.BOTH,
     Resolution.MERGE,
 )

@@ -62,9 +62,9 @@ SHORTCUTS: dict[str, Shortcut] = {
     "right": Shortcut("+", "State that it is right"),
     "wrong": Shortcut("-", "State that it is wrong"),
     "same": Shortcut("1", "Resolve: same"),
-    "replace": Shortcut("2", "Resolve: the new one replaces the old one"),
-    "old_wrong": Shortcut("3", "Resolve: the old one was wrong"),
-    "new_wrong": Shortcut("4", "Resolve: the new one is wrong"),
+    "new_wrong": Shortcut("2", "Resolve: the new one is wrong"),
+    "replace": Shortcut("3", "Resolve: the new one replaces the old one"),
+    "old_wrong": Shortcut("4", "Resolve: the old one was wrong"),
     "both": Shortcut("5", "Resolve: both are true"),
     "different": Shortcut("6", "Resolve: different"),
 }

@@ -117,7 +117,11 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     kinds = {row.kind for row in rows}
     verb = VERBS.get(rows[0].kind, "Edits") if len(kinds) == 1 else "Edits"
     lines = max(sum(row.kind != but for row in rows) for but in ("added", "removed"))
-    return ItemTitle(_short(_clause(rows[0])), verb, lines - 1)
+    spans = _clause(rows[0])
+    if all(span.kind == "equal" for span in spans):
+        # A whole line is marked, too.
+        spans = (DiffSpan(_text(spans), "removed" if verb == VERBS["removed"] else "added"),)
+    return ItemTitle(_short(spans), verb, lines - 1)
 
 
 def _rows(diff: TextDiff) -> list[Row]:
@@ -132,12 +136,8 @@ def _rows(diff: TextDiff) -> list[Row]:
 
 
 def changed_words(old: str, new: str) -> ItemTitle | None:
-    """The first line that a text got, lost or has in other words, with marks also where it is a whole one."""
-    title = change_title(diff_texts(old, new))
-    if title is None or len({span.kind for span in title.spans}) > 1:
-        return title
-    words = DiffSpan(title.words, "removed" if title.verb == VERBS["removed"] else "added")
-    return replace(title, spans=(words,))
+    """The first line that a text got, lost or has in other words."""
+    return change_title(diff_texts(old, new))
 
 
 @dataclass(frozen=True, slots=True)

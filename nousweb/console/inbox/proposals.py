@@ -1,16 +1,18 @@
 """One proposal: everything that a decision needs, and the decision."""
 
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from identity.models import AuditEvent, ChangeProposal
+from identity.models import AuditEvent, ChangeProposal, Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
-from identity.selectors import section_tokens
 from identity.services.versions import StaleBase, is_self_approval
+from memory.models import Event, Fact
+from memory.persona import persona_memory
 from nousweb.console.common import FORM, POST, layout_of, number_of, page, uuids_of
 from nousweb.console.inbox.decisions import item_panel, proposal_decide, undo_offer
 from nousweb.console.inbox.filter import InboxFilter
@@ -64,6 +66,20 @@ def proposal_preview(request: HttpRequest, by: Principal, pk: UUID) -> HttpRespo
     )
 
 
+def _learned_from(proposal: ChangeProposal, by: Principal) -> list[Event | Fact]:
+    """The events and facts that its author names, in that order: those that still exist, of a memory that both see."""
+    view, names = persona_memory(proposal.agent, by, proposal.persona), dict.fromkeys(proposal.learned_from)
+    rows: dict[str, Any] = {
+        f"{kind} {row.pk}": row
+        for kind, model in (("event", Event), ("fact", Fact))
+        if by.may(f"memory.view_{kind}")
+        for row in view.rows(model).filter(pk__in=[key for of, key in map(str.split, names) if of == kind])
+    }
+    for row in rows.values():
+        row.agent = proposal.agent
+    return [rows[name] for name in names if name in rows]
+
+
 def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
     """Make one decision, then show the next proposal; a refusal shows the proposal again with the entered values."""
     item = item_get(pk, by)
@@ -113,8 +129,6 @@ def _proposal_page(
     history = AuditEvent.objects.visible_to(by).of_object("changeproposal", target.pk)
     if target.version_id:
         history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
-    replaced = item.base_text if item.merged is None else item.current_text
-    before, after = (section_tokens(target.section, text) for text in (replaced, item.wished))
     panel = item_panel(target, by, queue.query())
     undo, place = undo_offer(request, by, queue), queue.place(target.pk, by)
     return render(
@@ -139,7 +153,8 @@ def _proposal_page(
                 "four_eyes": settings.FOUR_EYES,
             },
             "merged_diff": diff_texts(item.current_text, item.merged) if item.merged is not None else None,
-            "tokens": {"before": before, "after": after, "change": after - before},
+            "learned_from": _learned_from(target, by),
+            "suffix": "?persona=subconscious" if target.persona == Persona.SUBCONSCIOUS else "",
             "history": history[:50],
             "shortfall": with_shortfalls([item], by)[0].shortfall,
             "may_review": by.may(REVIEW),

@@ -315,7 +315,7 @@ def test_without_a_model_a_change_is_tried_on_the_latest_question(ledger: Agent,
     page = client.get(COMPARE)
     tried = page.context["tried"]
     assert tried["change"] == tried["after"] - tried["before"] > 0
-    assert tried["words"] == "the same 1"
+    assert tried["words"] == "the same 1 memory"
     assert REPLICA in str(tried["memories"])
     shown = markup(page)
     assert f"{ASKED}</textarea>" in shown

@@ -53,7 +53,7 @@ def test_low_risk_is_explained_only_of_an_identity(ada: Agent, actor: Principal,
     make_proposal(ada, actor, "protocols", "Ask first.")
     make_review(ada, actor, NEVER, SOMETIMES)
     MemoryReview.objects.update(kind="duplicate")
-    assert re.findall(r'badge-tag"( title="An agent)?[^>]*>Low risk', markup(inbox(bob))) == [' title="An agent', ""]
+    assert re.findall(r'badge-plain"( title="An agent)?[^>]*>Low risk', markup(inbox(bob))) == [' title="An agent', ""]
     section = browser(bob).get(reverse("section_history", args=["ada", "protocols"]))
     assert 'title="An agent may change this itself' in markup(section)
 
@@ -118,8 +118,12 @@ def test_near_identical_items_are_one_row_and_decided_together(
 @pytest.mark.parametrize(
     ("content", "title", "marked"),
     [
-        ("### Calls\n- Ask first.\n- Ask twice.", "Edits “Ask first.” and 2 more lines", []),
-        ("Ask.", "Removes “Stay calm at any hour of the day and of the night.”", []),
+        ("### Calls\n- Ask first.\n- Ask twice.", "Edits “Ask first.” and 2 more lines", ["Ask first."]),
+        (
+            "Ask.",
+            "Removes “Stay calm at any hour of the day and of the night.”",
+            ["Stay calm at any hour of the day and of the night."],
+        ),
         (
             "Stay calm at any hour of the day and of all nights.\nAsk.",
             "Edits “Stay calm at any hour of the day and of all nights.”",
@@ -130,7 +134,11 @@ def test_near_identical_items_are_one_row_and_decided_together(
             "Edits “Be kind. 2. Stay calm at any hour of the day, and of the night.” and 1 more line",
             ["Be kind. 2.", ","],
         ),
-        ("Stay calm at any hour of the day and of the night.\nAsk.\n7. Stay awake.", "Adds “Stay awake.”", []),
+        (
+            "Stay calm at any hour of the day and of the night.\nAsk.\n7. Stay awake.",
+            "Adds “Stay awake.”",
+            ["Stay awake."],
+        ),
         (
             "Stay kind at any hour of the day and of the week.\nAsk.",
             "Edits “Stay kind at any … and of the week.”",

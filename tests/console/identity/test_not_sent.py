@@ -94,8 +94,7 @@ def test_preview_of_a_text_warns_while_it_is_typed(ada, bob):
 def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_token, bob, too_long, proposal):
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = impact_page(bob, proposal)
-    assert "no effect" not in page
-    assert "Left out" in page
+    assert "would change, since there is no room for it" in page
     assert "Left out of prompts:" in page
     assert "tokens of Identity" in page
 
@@ -103,10 +102,10 @@ def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_
 def test_impact_of_an_approval_that_prompts_show_changes_them(ada, api, actor_token, bob, proposal):
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = impact_page(bob, proposal)
-    assert "Changes prompts" in page
+    assert "</strong> would change." in page
     assert "eft out of prompts" not in page
     address = reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposal.pk}&answer=same&answer=both&brief=1"
-    assert "Changes prompts" in page_of(bob, address), "answers are to reviews alone"
+    assert "</strong> would change." in page_of(bob, address), "answers are to reviews alone"
 
 
 def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long):

@@ -13,7 +13,7 @@ from django.utils import timezone
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
-from tests.factories import make_proposal
+from tests.factories import make_events, make_fact, make_principal, make_proposal
 from tests.http import browser, markup, signed_in
 
 Status = ChangeProposal.Status
@@ -52,6 +52,27 @@ def many(agent: Agent, number: int) -> Sequence[ChangeProposal]:
         )
         for place in range(number)
     )
+
+
+def test_review_shows_what_a_proposal_was_learned_from_as_far_as_its_author_sees_it(
+    api: Any, ada: Agent, actor: Principal, actor_token: str, bob: User
+) -> None:
+    asked, again = make_events(ada, actor, "Why in Fahrenheit?", "Celsius, please.")
+    [dream] = make_events(ada, make_principal(ada, "subconscious"), "She is angry.", kind="subconscious_output")
+    fact = make_fact(ada, "Tim wants Celsius.", actor)
+    named = [f"fact {fact.pk}", f"event {asked.pk}", f"event {dream.pk}", f"event {again.pk}", f"fact {uuid4()}"]
+    body = {"content": "Answers in Celsius.", "mode": "propose", "learned_from": named}
+    proposal = api.as_token(actor_token).put("/identity/preferences", body).json()["proposal"]
+    assert proposal["learned_from"] == named
+    page = markup(browser(bob).get(f"/review/{proposal['id']}/"))
+    assert page.count("Learned from") == 1
+    assert fact.get_absolute_url() in page
+    assert asked.get_absolute_url() in page
+    assert "She is angry." not in page
+    # The two that come first show at once.
+    assert page.index("Why in Fahrenheit?") < page.index("1 more") < page.index("Celsius, please.")
+    refused = api.as_token(actor_token).put("/identity/values", body | {"learned_from": ["event x"]})
+    assert refused.status_code == 422
 
 
 def test_review_queue_starts_on_pending_with_the_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:

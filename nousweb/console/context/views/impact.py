@@ -112,7 +112,8 @@ def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDic
     return render(
         request,
         "context/_impact_answers.html",
-        {"agent": agent, "answers": answers, "changes": any(impact.changed for impact in impacts)},
+        # Beside two answers that change something may stand one that does not.
+        {"agent": agent, "answers": answers, "alike": len(names) > 2 and len({one.share for one in impacts}) == 1},
     )
 
 

@@ -47,7 +47,8 @@ MAX_CARDS = 9
 """Proposals that stand as cards; with the change that a person writes there they fill two rows."""
 TRIED, TRIED_SECONDS = 5, 2.0
 """Recent questions on which a change is tried, and the time that they may take; expectations take as much again."""
-MAX_ROWS = 20
+MAX_ROWS, FEW = 20, 3
+"""Of all questions that are shown; more of them than a few that stay as before are folded."""
 WORDS = 48
 """Characters of what an identity changes, in its name among others."""
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
@@ -111,7 +112,7 @@ class CompareForm(PlaygroundForm):
     def __init__(self, *args: Any, identities: Identities, labels: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         del self.fields["keep"]
-        self.fields["input"].label = "Question"
+        self.fields["input"].label = "Another question"
         groups = [
             (name, [(key, labels[key]) for key, one in identities.items() if isinstance(one, kind)])
             for name, kind in (("Proposed", ChangeProposal), ("Earlier versions", IdentityVersion))
@@ -235,17 +236,23 @@ def _trial(agent: Agent, by: Principal, sides: Sequence[ChangeProposal | Identit
         if was and now:
             rows.setdefault(_asked(was), (change_row(check.expectation, was, now, change), []))[1].append(check)
     shown = [(asked[0], row, checks, ", ".join(filter(None, asked[1:]))) for asked, (row, checks) in rows.items()]
-    # Where memories come or go, or an expectation does not hold or fail as before.
-    shown.sort(
-        key=lambda one: not (one[1].words or one[1].not_sent) and all(check.states in STEADY for check in one[2])
-    )
+    shown.sort(key=_is_as_before)
+    same = [one for one in shown[:MAX_ROWS] if _is_as_before(one)]
+    folded = len(same) if len(same) > FEW else 0
     return {
-        "rows": shown[:MAX_ROWS],
+        "rows": shown[: min(len(shown), MAX_ROWS) - folded],
+        "same": same[:folded],
         "more": len(shown[MAX_ROWS:]),
         "figures": _figures(shown, len(impact.rows)) if shown else (),
         "longest": MAX_ADDRESS_CHARACTERS,
         "cut_short": impact.cut_short or impact.expectations.cut_short or impact.expectations.errors,
     }
+
+
+def _is_as_before(one: tuple[Any, ...]) -> bool:
+    """Whether no memory of a prompt comes or goes, and each expectation holds or fails as before."""
+    _, row, checks, _ = one
+    return not (row.words or row.not_sent) and all(check.states in STEADY for check in checks)
 
 
 def _figures(rows: Sequence[tuple[Any, ...]], recent: int) -> list[tuple[str, str, str]]:
@@ -288,10 +295,11 @@ def _tried(before: TurnView, after: TurnView) -> dict[str, Any]:
     )
     came, went, stay = (len(found) for _, found in groups)
     return {
+        "question": before.shown.record.request["input"],
         "before": before.shown.record.tokens,
         "after": after.shown.record.tokens,
         "change": after.shown.record.tokens - before.shown.record.tokens,
-        "words": f"+{came} −{went}" if came or went else f"the same {stay}",
+        "words": f"+{came} −{went} memories" if came or went else f"the same {stay} memor{'y' if stay == 1 else 'ies'}",
         "memories": [(title, found, number < 2) for number, (title, found) in enumerate(groups) if found],
     }
 
