@@ -168,13 +168,9 @@ class SettingsOut(
     contested: ContestedOut
     attention: AttentionOut
     autonomy: AutonomyOut
-    consent: list[ConsentRuleOut]
+    consent: list[ConsentRuleOut] = Field(alias="consent.rules")
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
     time_zone: str = Field(description="Empty for that of the server")
-
-    @staticmethod
-    def resolve_consent(settings: Any) -> Any:
-        return settings.consent.rules
 
 
 class SettingsVersionOut(Derived, of=SettingsVersion, fields="settings at author_name reason changed"):

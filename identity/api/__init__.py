@@ -112,7 +112,7 @@ class ProposalOut(
     fields="id agent section status risk guardrail base_version content reason learned_from author_kind"
     " author_name reviewer_name comment edited created_at decided_at expires_at version",
 ):
-    agent: str
+    agent: str = Field(alias="agent.slug")
     guardrail: str = Field(description="Why it is pending or was applied, in words")
     version: int | None = Field(description="Version that it became after it was applied")
     warnings: list[TextWarningOut] = Field(description="Characters that a reader may misread")
@@ -120,10 +120,6 @@ class ProposalOut(
     @staticmethod
     def resolve_warnings(proposal: ChangeProposal) -> list[Any]:
         return list(warnings_of(proposal.content))
-
-    @staticmethod
-    def resolve_agent(proposal: ChangeProposal) -> str:
-        return proposal.agent.slug
 
     @staticmethod
     def resolve_version(proposal: ChangeProposal) -> int | None:

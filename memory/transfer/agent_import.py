@@ -106,12 +106,26 @@ def is_uuid(text: str) -> bool:
         return False
 
 
+TYPES: tuple[tuple[tuple[type[models.Field], ...], type | tuple[type, ...], str], ...] = (
+    ((ArrayField,), list, "is a list"),
+    ((models.CharField, models.TextField), str, "is text"),
+    ((models.UUIDField,), str, "is a UUID, written in small letters with hyphens"),
+    ((models.BooleanField,), bool, "is true or false"),
+    ((models.FloatField,), (int, float), "is a number"),
+    ((models.IntegerField,), int, "is a whole number"),
+)
+"""What a value of JSON is by its column, and the refusal of any other: nothing is read as a type that it resembles."""
+
+
 def _typed(column: Any, value: Any) -> Any:
-    """The value of the type that the column is of; nothing is read as another type that it resembles."""
+    """The value of the type that the column is of."""
+    for columns_of_type, kinds, refusal in TYPES:
+        if isinstance(column, columns_of_type):
+            if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+                raise ValidationError(refusal)
+            break
     match column:
         case ArrayField():
-            if not isinstance(value, list):
-                raise ValidationError("is a list")
             for place, part in enumerate(value):
                 if part is None:
                     raise ValidationError(f"entry {place + 1} is missing")
@@ -119,28 +133,16 @@ def _typed(column: Any, value: Any) -> Any:
         case models.JSONField():
             _json_check(column, value)
         case models.CharField() | models.TextField():
-            if not isinstance(value, str):
-                raise ValidationError("is text")
             if not column.blank and is_blank(value) and column.name in CONTENT:
                 raise ValidationError("must not be empty")
         case models.UUIDField():
-            if not isinstance(value, str) or not is_uuid(value):
+            if not is_uuid(value):
                 raise ValidationError("is a UUID, written in small letters with hyphens")
             return UUID(value)
-        case models.BooleanField():
-            if not isinstance(value, bool):
-                raise ValidationError("is true or false")
         case models.FloatField():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValidationError("is a number")
             return float(value)
-        case models.IntegerField():
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ValidationError("is a whole number")
         case models.DateTimeField():
             return _moment(column, value)
-        case _:
-            return column.to_python(value)
     return value
 
 

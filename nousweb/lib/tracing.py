@@ -7,7 +7,7 @@ does nothing. Attributes contain names, numbers and ids: never a memory, a promp
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 Value = str | int | float | bool
 Kind = Literal["internal", "client"]
@@ -19,19 +19,6 @@ class Span(Protocol):
 
     def set_attributes(self, attributes: Mapping[str, Value]) -> None:
         """Add attributes that were not known when the span began."""
-
-
-class Tracer(Protocol):
-    """Creates spans within requests and tasks; code outside of these creates none."""
-
-    def span(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
-        """A span around a block of code, a child of the open span."""
-
-    def carried(self, function: Callable[..., Result]) -> Callable[..., Result]:
-        """Wrap `function` for another thread, so that its spans are children of the span that is open here."""
-
-    def trace_id(self) -> str:
-        """The id of the current trace, 32 hexadecimal digits; empty if it is not collected."""
 
 
 class _Nothing:
@@ -49,16 +36,17 @@ class _Nothing:
 
 NOTHING = _Nothing()
 _NONE: Mapping[str, Value] = {}
-_tracer: Tracer | None = None
+_tracer: Any = None
+"""That of OpenTelemetry (`nousweb.monitoring.telemetry.spans.OtelTracer`), which is not imported here; or None."""
 
 
-def tracer_set(tracer: Tracer | None) -> None:
+def tracer_set(tracer: Any) -> None:
     """Set the tracer of this process; None removes it."""
     global _tracer
     _tracer = tracer
 
 
-def configured_tracer() -> Tracer | None:
+def configured_tracer() -> Any:
     """The tracer of this process, if it has one."""
     return _tracer
 

@@ -57,12 +57,13 @@ _WORKING = CachedQuery(
     session="?session",
 )
 _PROFILE = CachedQuery(_current_profile, wanted="?wanted")
-_PROFILE_BY_KEY = CachedQuery(_current_profile, wanted=-1)
-_PINS = CachedQuery(
+PROFILE_BY_KEY = CachedQuery(_current_profile, wanted=-1)
+"""The same of the profile with a primary key, which another one inherits from."""
+PINS = CachedQuery(
     lambda shape, agent: ContextPin.objects.filter(agent_id=agent).order_by().values_list("item_type", "item_id"),
     agent=ANYONE,
 )
-_IDENTITY = CachedQuery(
+IDENTITY = CachedQuery(
     lambda shape, agent: (
         IdentityVersion.objects.filter(agent_id=agent).current().order_by().values_list("section", "version", "content")
     ),
@@ -70,7 +71,7 @@ _IDENTITY = CachedQuery(
 )
 _INVALIDATED = CachedQuery(lambda view, agent: latest_invalidated_facts(view(Agent(pk=agent))), agent=ANYONE)
 """The facts that people invalidated, the latest first: INVALIDATED_FACT_COLUMNS."""
-_CENSORS = CachedQuery(
+CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
 )
@@ -117,11 +118,11 @@ def agent_rows(
     """Read all of them, as they are `now`, in one statement. None if one cannot be read: then each is read, and fails,
     by itself."""
     questions = {
-        "session": session_query(view, session_id),
+        "session": _WORKING.bound(type(view), agent=view.agent.pk, session=session_id),
         "profile": profile,
-        "pins": pins_query(view.agent),
-        "identity": identity_query(view.agent),
-        "censors": censors_query(view),
+        "pins": PINS.bound(None, agent=view.agent.pk),
+        "identity": IDENTITY.bound(None, agent=view.agent.pk),
+        "censors": CENSORS.bound(type(view), agent=view.agent.pk),
         "invalidated": _INVALIDATED.bound(type(view), agent=view.agent.pk),
     }
     if pattern := scope.pattern:
@@ -134,34 +135,9 @@ def agent_rows(
         return None
 
 
-def session_query(view: PersonaMemory, session_id: str) -> BoundQuery:
-    """Working memory of the persona in a session: task, frame, items, open threads, and the keys of its scope."""
-    return _WORKING.bound(type(view), agent=view.agent.pk, session=session_id)
-
-
 def profile_query(named: str, kind: str) -> BoundQuery:
     """The current version of the profile with the slug `named`, else of that of a kind of agent: PROFILE_COLUMNS."""
     return _PROFILE.bound("profile__slug" if named else "profile__kind", wanted=named or kind)
-
-
-def base_profile_query(key: int) -> BoundQuery:
-    """The same of the profile with this primary key, which another one inherits from."""
-    return _PROFILE_BY_KEY.bound("profile__pk", wanted=key)
-
-
-def pins_query(agent: Agent) -> BoundQuery:
-    """Type and id of the pinned memories."""
-    return _PINS.bound(None, agent=agent.pk)
-
-
-def identity_query(agent: Agent) -> BoundQuery:
-    """Section, version and content of the identity."""
-    return _IDENTITY.bound(None, agent=agent.pk)
-
-
-def censors_query(view: PersonaMemory) -> BoundQuery:
-    """The censors in force, people's first: CENSOR_COLUMNS."""
-    return _CENSORS.bound(type(view), agent=view.agent.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +163,8 @@ def session_load(
     `rows` are the rows of the agent that are loaded already.
     """
     try:
-        found = rows.session if rows else session_query(view, session_id).rows()
+        working = _WORKING.bound(type(view), agent=view.agent.pk, session=session_id)
+        found = rows.session if rows else working.rows()
         shown = [row for row in found if scope.shows(Keys(*row[-3:]))]
         if not shown:
             return NO_SESSION

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from context.engine.analysis.agent_data_loader import PROFILE_COLUMNS, PreloadedRows, base_profile_query, profile_query
+from context.engine.analysis.agent_data_loader import PROFILE_BY_KEY, PROFILE_COLUMNS, PreloadedRows, profile_query
 from context.models import ContextProfileVersion
 from identity.models import Agent
 from memory.models import ItemType
@@ -219,7 +219,7 @@ def active_profile(
         elif as_of:
             above = _version_as_of("profile__pk", base, as_of)
         else:
-            above = base_profile_query(base).rows()
+            above = PROFILE_BY_KEY.bound("profile__pk", wanted=base).rows()
         if not above:
             break
         _, values, _, base = above[0]

@@ -9,7 +9,7 @@ import structlog
 from django.db import DatabaseError
 from django.db.models import Q
 
-from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
+from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, CENSORS, PreloadedRows
 from context.engine.analysis.frames import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from context.engine.assembly.prompt_section import source_of
@@ -78,7 +78,10 @@ def active_censors(
     try:
         if as_of:
             return _censors_as_of(view, as_of)
-        return [ActiveCensor(*row) for row in (rows.censors if rows else censors_query(view).rows())]
+        return [
+            ActiveCensor(*row)
+            for row in (rows.censors if rows else CENSORS.bound(type(view), agent=view.agent.pk).rows())
+        ]
     except (DatabaseError, ValueError, KeyError, TypeError, AttributeError):
         logger.exception("context.section_failed", section="censors")
         return None

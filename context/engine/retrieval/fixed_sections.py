@@ -15,11 +15,11 @@ from context.engine.analysis.agent_data_loader import (
     ANYONE,
     CORE_COLUMNS,
     CORE_READ,
+    IDENTITY,
+    PINS,
     SOME_TIME,
     PreloadedRows,
     core_facts,
-    identity_query,
-    pins_query,
 )
 from context.engine.analysis.agent_time import LineClock, repeated_slots
 from context.engine.analysis.frames import FRAMES, ContextBudget, Frame
@@ -66,7 +66,7 @@ def pins_of(agent: Agent, as_of: datetime | None = None, rows: PreloadedRows | N
     `rows` are the rows of the agent that are loaded already.
     """
     if as_of is None:
-        return frozenset((kind, key) for kind, key in (rows.pins if rows else pins_query(agent).rows()))
+        return frozenset((kind, key) for kind, key in (rows.pins if rows else PINS.bound(None, agent=agent.pk).rows()))
     # A pin that is removed leaves its row for the audit trail; what never was removed has been there since it was set.
     pinned = ContextPin.objects.filter(agent=agent, created_at__lte=as_of)
     held = set(pinned.values_list("item_type", "item_id"))
@@ -147,7 +147,7 @@ def identity_section(
         versions = IdentityVersion.objects.filter(agent=agent).as_of(as_of)
         found = list(versions.values_list("section", "version", "content"))
     else:
-        found = [*(rows.identity if rows else identity_query(agent).rows())]
+        found = [*(rows.identity if rows else IDENTITY.bound(None, agent=agent.pk).rows())]
     section = identity_fixed_section(without_fact_copies(agent, found), budget)
     keys = {f"{name}:{version}": (name, version) for name, version, _ in found}
     # Who wrote a text is looked up only where that matters.

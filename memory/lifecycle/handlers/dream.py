@@ -58,12 +58,8 @@ MAX_EPISODES = 2_000
 """Episodes of each memory that are compacted, the latest."""
 
 
-def _stale_facts_lower(job: Job, prepared: None) -> dict[str, Any]:
-    """Lower the confidence of stale facts, which nobody has confirmed for long; some categories do not age."""
-    return {"lowered": sum(_stale_lower(job, persona) for persona in Persona.values)}
-
-
 def _stale_lower(job: Job, persona: str) -> int:
+    """Lower the confidence of stale facts, which nobody has confirmed for long; some categories do not age."""
     horizon = clock.now() - STALE_AFTER
     lowered = FactChange.objects.filter(
         agent=OuterRef("agent"), fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness"
@@ -93,12 +89,8 @@ def _stale_lower(job: Job, persona: str) -> int:
     return len(stale)
 
 
-def _core_facts_raise(job: Job, prepared: None) -> dict[str, Any]:
-    """Raise the importance of facts that are confirmed on many days: repeating what a prompt told is nothing new."""
-    return {"raised": sum(_core_raise(job, persona) for persona in Persona.values)}
-
-
 def _core_raise(job: Job, persona: str) -> int:
+    """Raise the importance of facts that are confirmed on many days: repeating what a prompt told is nothing new."""
     confirmed = Count(TruncDate("changes__at"), distinct=True, filter=Q(changes__action=FactChange.Action.CONFIRMED))
     often = (
         Fact.objects.current()
@@ -259,10 +251,6 @@ MAX_SUBJECT_PAIRS = 20
 """Maximum number per memory and day; the rest follows the next day."""
 
 
-def _subjects_prepare(job: Job) -> list[SubjectEvidence]:
-    return [each for persona in Persona.values for each in _alike(job, persona)]
-
-
 def _alike(job: Job, persona: str) -> list[SubjectEvidence]:
     """Each memory by itself: what is said in one says nothing about the other."""
     spelled = SubjectAlias.objects.filter(agent=job.agent, persona=persona)
@@ -289,11 +277,13 @@ def _subjects_propose(job: Job, alike: list[SubjectEvidence]) -> dict[str, Any]:
 
 
 DREAM: dict[str, Handler] = {
-    "staleness": Handler(_stale_facts_lower),
-    "core_facts": Handler(_core_facts_raise),
+    "staleness": Handler(lambda job, _: {"lowered": sum(_stale_lower(job, persona) for persona in Persona.values)}),
+    "core_facts": Handler(lambda job, _: {"raised": sum(_core_raise(job, persona) for persona in Persona.values)}),
     "episode_compact": Handler(_episodes_compact),
     "procedure_flags": Handler(_procedures_flag),
     "censor_retire": Handler(_censors_retire),
     "compaction": Handler(_merges_propose, _merges_prepare),
-    "subject_contexts": Handler(_subjects_propose, _subjects_prepare),
+    "subject_contexts": Handler(
+        _subjects_propose, lambda job: [each for persona in Persona.values for each in _alike(job, persona)]
+    ),
 }
