@@ -3,7 +3,9 @@
 Alice is a viewer, Bob also reviews, Charlie also administers. Ada and Bruno are agents.
 """
 
+import fcntl
 import gc
+import os
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -47,8 +49,10 @@ hypothesis.settings.load_profile("nous")
 
 
 def pytest_collection_finish() -> None:
-    """Exclude imported objects from garbage collection, whose duration grows with the number of objects."""
-    gc.collect()
+    """Exclude imported objects from garbage collection, whose duration grows with the number of objects.
+
+    The few megabytes of garbage among them stay: to look for it takes half a second.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
@@ -95,7 +99,10 @@ def _middleware_is_loaded_once(_cheap_passwords_and_static_folder: None) -> Iter
             vars(self).update(loaded)
         else:
             before = set(vars(self))
-            ordinary(self, is_async)
+            # The first process of a run compresses the static files; others would do so at the same moment.
+            with (Path(os.environ["TEST_RUN_FOLDER"]) / "compressing.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                ordinary(self, is_async)
             loaded.update({name: value for name, value in vars(self).items() if name not in before})
 
     with pytest.MonkeyPatch.context() as patch:

@@ -15,7 +15,7 @@ from unittest import mock
 from django.http import HttpResponse
 from django.test import Client
 
-from nousweb.wsgi import Request
+from tests.http import wsgi_application
 
 SHOWN = 2_000
 """Characters of a body that a report shows."""
@@ -103,7 +103,7 @@ class Fuzzer:
         root.handlers = [self.log]
         try:
             # The test client makes Django's own requests, the product those of its WSGI handler.
-            with mock.patch("django.test.client.WSGIRequest", Request):
+            with mock.patch("django.test.client.WSGIRequest", wsgi_application().request_class):
                 yield
         finally:
             root.handlers = others
