@@ -28,10 +28,14 @@ from tests.judge_server import JudgeServer, Reply
 BOTH = {"relation": "unrelated", "confidence": 0.9, "reason": "Both are true."}
 
 
-@pytest.fixture(params=["anthropic", "openai"])
+@pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[JudgeServer]:
-    with JudgeServer(request.param) as server, server.configured():
+    with JudgeServer(getattr(request, "param", "anthropic")) as server, server.configured():
         yield server
+
+
+BOTH_PROTOCOLS = pytest.mark.parametrize("server", ["anthropic", "openai"], indirect=True)
+"""For one test of each way to ask; what follows from an answer has no protocol (`test_judge.py` has each form)."""
 
 
 def waiting(agent: Agent, by: Principal, count: int, *, ago: timedelta = timedelta(), **fields) -> list[MemoryReview]:
@@ -66,6 +70,7 @@ def undecided() -> int:
     return MemoryReview.objects.filter(verdict={}).count()
 
 
+@BOTH_PROTOCOLS
 def test_reviews_of_one_agent_are_judged_in_one_call(server, ada, actor):
     reviews = waiting(ada, actor, 5)
     jobs = [job_of(review) for review in reviews]
@@ -345,6 +350,7 @@ def test_a_slow_model_is_asked_about_fewer_pairs(ada, actor):
         assert undecided() == 0
 
 
+@BOTH_PROTOCOLS
 def test_pairs_of_a_call_grow_again_after_quick_answers(server, ada):
     judge = configured_judge()
     facts = [(FactSnapshot(f"It is {number}."), FactSnapshot("It is late.")) for number in range(12)]

@@ -24,10 +24,14 @@ def learn(api, actor_token):
     return learn
 
 
-@pytest.fixture(params=["anthropic", "openai"])
+@pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[JudgeServer]:
-    with JudgeServer(request.param) as server, server.configured():
+    with JudgeServer(getattr(request, "param", "anthropic")) as server, server.configured():
         yield server
+
+
+BOTH_PROTOCOLS = pytest.mark.parametrize("server", ["anthropic", "openai"], indirect=True)
+"""For one test of each way to ask; what follows from an answer has no protocol (`test_judge.py` has each form)."""
 
 
 BERLIN, PARIS = "Alice lives in Berlin.", "Alice lives in Paris."
@@ -123,6 +127,7 @@ def test_learning_other_valid_times_does_not_compete(learn):
 ALIKE = ("Tim commutes to work in a small red car.", "Tim drives to work in a little red car.")
 
 
+@BOTH_PROTOCOLS
 def test_learning_a_paraphrase_is_confirmed_by_the_judge(learn, server):
     learn(ALIKE[0], subject="Tim")
     server.reply(relation="duplicate", confidence=0.95, reason="Both say that they play.")

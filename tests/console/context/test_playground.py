@@ -25,14 +25,19 @@ from tests.http import browser, markup
 from tests.judge_server import JudgeServer, Reply
 
 URL = "/agents/ada/context/playground/"
+BUSY = "The model is busy or unavailable (status 529). Send it again in a moment. The server says: An"
 ASKED = "Why did the ledger export fail?"
 REPLICA = "The ledger export failed because the replica lagged."
 
 
-@pytest.fixture(params=["anthropic", "openai"])
+PROTOCOLS = ("anthropic", "openai")
+"""For tests of the way to a model and back; what a page makes of an answer has no protocol."""
+
+
+@pytest.fixture
 def model(request: pytest.FixtureRequest) -> Iterator[JudgeServer]:
     prices = {"CHAT_MODEL": "claude-of-the-tests", "CHAT_PRICE_IN": 3.0, "CHAT_PRICE_OUT": 15.0}
-    with JudgeServer(request.param) as server, server.configured(**prices):
+    with JudgeServer(getattr(request, "param", PROTOCOLS[0])) as server, server.configured(**prices):
         yield server
 
 
@@ -75,6 +80,7 @@ def rows() -> dict[str, str]:
     return found
 
 
+@pytest.mark.parametrize("model", PROTOCOLS, indirect=True)
 def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, model: JudgeServer) -> None:
     client = browser(bob)
     client.get(URL)
@@ -176,16 +182,16 @@ def test_what_censors_block_is_shown_and_not_sent(ledger: Agent, bob: User, mode
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("model", "failure", "said"),
     [
-        ("hang", "The model did not answer within 1 seconds."),
-        (
-            529,
-            "The model is busy or unavailable (status 529). Send it again in a moment. The server says: An",
-        ),
-        (401, "The model rejected the key (status 401)"),
-        ("spent", "Today&#x27;s token budget is used up"),
+        ("anthropic", "hang", "The model did not answer within 1 seconds."),
+        ("openai", "hang", "The model did not answer within 1 seconds."),
+        ("anthropic", 529, BUSY),
+        ("openai", 529, BUSY),
+        ("anthropic", 401, "The model rejected the key (status 401)"),
+        ("anthropic", "spent", "Today&#x27;s token budget is used up"),
     ],
+    indirect=["model"],
 )
 def test_a_failure_is_said_and_loses_nothing_typed(
     ledger: Agent, bob: User, model: JudgeServer, settings: Any, failure: str | int, said: str
