@@ -27,23 +27,25 @@ def test_agent_must_be_named_by_a_person(api, ada, charlie, method, path, body):
     assert rows() == before
 
 
-@pytest.mark.parametrize(("call", "slug"), each_once(CALLS, ["nobody", "ADA", "x" * 5000, "../ada", "ada'--"]))
-def test_agent_unknown_is_not_found(api, ada, charlie, call, slug):
-    method, path, body = call
-    response = api.as_person(charlie).request(method, path.split("?")[0], body=body, query=_query(path, slug))
-    assert_problem(response, 404, "not_found")
+def test_agent_unknown_is_not_found(api, ada, charlie, subtests):
+    for call, slug in each_once(CALLS, ["nobody", "ADA", "x" * 5000, "../ada", "ada'--"]):
+        with subtests.test(call=call, slug=slug):
+            method, path, body = call
+            response = api.as_person(charlie).request(method, path.split("?")[0], body=body, query=_query(path, slug))
+            assert_problem(response, 404, "not_found")
 
 
-@pytest.mark.parametrize(("method", "path", "body"), CALLS)
-def test_agent_of_others_is_hidden_from_a_token(api, bruno, actor_token, method, path, body):
+def test_agent_of_others_is_hidden_from_a_token(api, bruno, actor_token, subtests):
     """Bruno is there, yet Ada's token gets the answer that it gets for an agent that is not."""
-    before = rows()
-    caller = api.as_token(actor_token)
-    there = caller.request(method, path.split("?")[0], body=body, query=_query(path, "bruno"))
-    not_there = caller.request(method, path.split("?")[0], body=body, query=_query(path, "nobody"))
-    assert_problem(there, 404, "not_found")
-    assert there.json()["detail"] == not_there.json()["detail"]
-    assert rows() == before
+    for method, path, body in CALLS:
+        with subtests.test(method=method, path=path, body=body):
+            before = rows()
+            caller = api.as_token(actor_token)
+            there = caller.request(method, path.split("?")[0], body=body, query=_query(path, "bruno"))
+            not_there = caller.request(method, path.split("?")[0], body=body, query=_query(path, "nobody"))
+            assert_problem(there, 404, "not_found")
+            assert there.json()["detail"] == not_there.json()["detail"]
+            assert rows() == before
 
 
 def test_agent_of_its_own_may_be_named_by_a_token(api, ada, actor_token):

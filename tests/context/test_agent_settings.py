@@ -121,9 +121,8 @@ def test_settings_edit_of_an_older_version_is_refused(admin):
     assert admin.get("/settings", AGENT).json()["budgets"] == {"facts": 50}
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+def test_settings_that_cannot_be_are_refused(admin, subtests):
+    for body, field in [
         ({"budgets": {"nonsense": 1}}, "budgets"),
         ({"budgets": {"facts": -1}}, "budgets"),
         ({"budgets": {"total": 0}}, "budgets"),
@@ -139,11 +138,10 @@ def test_settings_edit_of_an_older_version_is_refused(admin):
         ({"attention": {"unlimited": "perhaps"}}, "attention.unlimited"),
         ({"autonomy": {"max_error": 1.5}}, "autonomy.max_error"),
         ({"autonomy": {"asking": ["everything"]}}, "autonomy.asking.0"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(admin, body, field):
-    assert_problem(admin.put("/settings", body, AGENT), 422, "invalid", field=field)
-    assert not AuditEvent.objects.filter(action="agent.configure").exists()
+    ]:
+        with subtests.test(body=body, field=field):
+            assert_problem(admin.put("/settings", body, AGENT), 422, "invalid", field=field)
+            assert not AuditEvent.objects.filter(action="agent.configure").exists()
 
 
 def test_settings_of_an_unknown_profile_are_refused(admin):

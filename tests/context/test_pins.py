@@ -95,13 +95,14 @@ def test_pin_of_another_agents_memory_is_refused(ada, bruno, system, reviewer):
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
 
 
-@pytest.mark.parametrize("item_id", ["", "x", "1", "٣", "9" * 40, "{" + "0" * 32 + "}"])
-@pytest.mark.parametrize("item_type", ["fact", "event"])
-def test_pin_of_a_malformed_id_is_not_found(ada, reviewer, item_type, item_id):
-    with pytest.raises(NotFound):
-        context_pin(agent=ada, item_type=item_type, item_id=item_id, by=reviewer)
-    with pytest.raises(Invalid):
-        context_pin(agent=ada, item_type="loop", item_id=item_id, by=reviewer)
+def test_pin_of_a_malformed_id_is_not_found(ada, reviewer, subtests):
+    for item_type in ["fact", "event"]:
+        for item_id in ["", "x", "1", "٣", "9" * 40, "{" + "0" * 32 + "}"]:
+            with subtests.test(item_type=item_type, item_id=item_id):
+                with pytest.raises(NotFound):
+                    context_pin(agent=ada, item_type=item_type, item_id=item_id, by=reviewer)
+                with pytest.raises(Invalid):
+                    context_pin(agent=ada, item_type="loop", item_id=item_id, by=reviewer)
 
 
 def test_pin_twice_is_one_and_the_limit_holds(ada, system, reviewer, monkeypatch):

@@ -27,13 +27,14 @@ def candidates(client, **more):
     return body, {one["id"]: one for one in body["candidates"]}
 
 
-@pytest.mark.parametrize("budget", [500, 2_000, 8_000, 200_000])
-def test_thresholds_hold_at_every_budget(api, ada, memory, actor_token, budget):
-    body, found = candidates(api.as_token(actor_token), budget=budget)
-    assert found[str(memory.pk)]["verdict"] == "included"
-    assert {one["threshold"] for one in found.values()} == {0.25}
-    assert all(one["verdict"] != "included" for one in found.values() if one["relevance"] < 0.25)
-    assert body["explanation"]["budget"]["fill"] is False
+def test_thresholds_hold_at_every_budget(api, ada, memory, actor_token, subtests):
+    for budget in [500, 2_000, 8_000, 200_000]:
+        with subtests.test(budget=budget):
+            body, found = candidates(api.as_token(actor_token), budget=budget)
+            assert found[str(memory.pk)]["verdict"] == "included"
+            assert {one["threshold"] for one in found.values()} == {0.25}
+            assert all(one["verdict"] != "included" for one in found.values() if one["relevance"] < 0.25)
+            assert body["explanation"]["budget"]["fill"] is False
 
 
 def test_fill_lowers_the_thresholds_in_proportion_to_the_budget(api, ada, memory, actor_token):

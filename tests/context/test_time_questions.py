@@ -86,23 +86,21 @@ def diary(ada, system):
     return said
 
 
-@pytest.mark.parametrize(
-    ("text", "day", "place"),
-    [
+def test_question_about_a_time_is_answered_by_time(api, actor_token, diary, subtests):
+    for text, day, place in [
         ("What did I decide today?", "2026-01-14", 0),
         ("What did you learn last week?", "2026-01-07", 1),
         ("What did we do on 18 March?", "2025-03-18", 2),
         ("What happened last week?", "2026-01-07", 2),
-    ],
-)
-def test_question_about_a_time_is_answered_by_time(api, actor_token, diary, text, day, place):
-    with clock.at(NOW):
-        caller = api.as_token(actor_token)
-        first = caller.get("/recall", {"q": text}).json()["items"][0]
-        body = caller.post("/context", {"session_id": "s", "input": text, "explain": True}).json()
-    assert diary[day][place] in first["content"]
-    assert diary[day][place] in body["system_prompt"]
-    assert body["explanation"]["intent"]["time"]["start"].startswith(("2026-01-05", day))
+    ]:
+        with subtests.test(text=text, day=day, place=place):
+            with clock.at(NOW):
+                caller = api.as_token(actor_token)
+                first = caller.get("/recall", {"q": text}).json()["items"][0]
+                body = caller.post("/context", {"session_id": "s", "input": text, "explain": True}).json()
+            assert diary[day][place] in first["content"]
+            assert diary[day][place] in body["system_prompt"]
+            assert body["explanation"]["intent"]["time"]["start"].startswith(("2026-01-05", day))
 
 
 def test_topic_ranks_within_the_time_that_is_asked_about(api, actor_token, ada, system, diary):

@@ -123,16 +123,17 @@ def test_rejection_keeps_the_comment_and_changes_no_text(ada, pending, reviewer)
     assert current(ada).content == FIRST
 
 
-@pytest.mark.parametrize(("comment", "why"), [("x" * 2_001, "2,000"), ("\x00", "NUL"), ("\ud800", "surrogate")])
-@pytest.mark.parametrize("decide", [proposal_approve, proposal_reject, proposal_keep, proposal_revert])
-def test_comment_has_limits(ada, pending, applied, reviewer, decide, comment, why):
-    proposal = pending if decide in (proposal_approve, proposal_reject) else applied
-    status = proposal.status
-    with pytest.raises(Invalid, match=why) as refused:
-        decide(proposal=proposal, by=reviewer, comment=comment)
-    assert refused.value.field == "comment"
-    proposal.refresh_from_db()
-    assert proposal.status == status
+def test_comment_has_limits(ada, pending, applied, reviewer, subtests):
+    for decide in [proposal_approve, proposal_reject, proposal_keep, proposal_revert]:
+        for comment, why in [("x" * 2_001, "2,000"), ("\x00", "NUL"), ("\ud800", "surrogate")]:
+            with subtests.test(decide=decide, comment=comment, why=why):
+                proposal = pending if decide in (proposal_approve, proposal_reject) else applied
+                status = proposal.status
+                with pytest.raises(Invalid, match=why) as refused:
+                    decide(proposal=proposal, by=reviewer, comment=comment)
+                assert refused.value.field == "comment"
+                proposal.refresh_from_db()
+                assert proposal.status == status
 
 
 def test_withdrawal_by_the_author(ada, pending, actor, reviewer):

@@ -36,16 +36,17 @@ HIDDEN = {
 WELCOME = "עזור לאנשים.\nکمک می\u200cکنم 👩\u200d🚀 ❤\ufe0f\n## Tone\n- List<String> <branch>"
 
 
-@pytest.mark.parametrize("kind", HIDDEN)
-def test_invisible_text_is_refused_over_the_api_with_character_and_place(api, ada, actor_token, charlie, kind):
-    text, named = HIDDEN[kind]
-    for caller in (api.as_token(actor_token), api.as_person(charlie)):
-        before = rows()
-        for mode in ("auto", "propose"):
-            body = {"content": text, "mode": mode}
-            answer = caller.put("/identity/preferences", body, query={"agent": "ada"})
-            assert_problem(answer, 422, "invalid", field="content", detail=named)
-        assert rows() == before
+def test_invisible_text_is_refused_over_the_api_with_character_and_place(api, ada, actor_token, charlie, subtests):
+    for kind in HIDDEN:
+        with subtests.test(kind=kind):
+            text, named = HIDDEN[kind]
+            for caller in (api.as_token(actor_token), api.as_person(charlie)):
+                before = rows()
+                for mode in ("auto", "propose"):
+                    body = {"content": text, "mode": mode}
+                    answer = caller.put("/identity/preferences", body, query={"agent": "ada"})
+                    assert_problem(answer, 422, "invalid", field="content", detail=named)
+                assert rows() == before
 
 
 def test_invisible_text_excludes_other_scripts_and_emoji(api, ada, actor_token):

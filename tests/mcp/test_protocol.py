@@ -66,10 +66,8 @@ def test_malformed_message_is_refused(mcp, actor_token, body, code):
     assert json.loads(answer.content)["id"] is None
 
 
-@pytest.mark.parametrize("version", ERAS)
-@pytest.mark.parametrize(
-    ("method", "params", "code"),
-    [
+def test_request_that_cannot_be_served_is_an_error(mcp, actor_token, subtests):
+    for method, params, code in [
         ("tools/nothing", {}, -32601),
         ("tools/call", {}, -32602),
         ("tools/call", {"name": 5}, -32602),
@@ -80,10 +78,10 @@ def test_malformed_message_is_refused(mcp, actor_token, body, code):
         ("prompts/get", {"name": "other"}, -32602),
         ("prompts/get", {"name": "context"}, -32602),
         ("subscriptions/listen", {}, -32601),
-    ],
-)
-def test_request_that_cannot_be_served_is_an_error(mcp, actor_token, version, method, params, code):
-    assert mcp(actor_token, version).request(method, params)["error"]["code"] == code
+    ]:
+        for version in ERAS:
+            with subtests.test(method=method, params=params, code=code, version=version):
+                assert mcp(actor_token, version).request(method, params)["error"]["code"] == code
 
 
 def test_modern_errors_have_the_status_of_http(mcp, actor_token):

@@ -203,9 +203,8 @@ def test_definitions_are_schemas_that_the_answers_hold(mcp, actor_token, version
     jsonschema.validate(caller.answered("get_context", **arguments), tools["get_context"]["outputSchema"])
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "why"),
-    [
+def test_refusal_says_what_to_mend_and_changes_nothing(mcp, actor_token, subtests):
+    for name, arguments, why in [
         ("recall", {}, "q: Field required"),
         ("recall", {"q": "tea", "limit": "many"}, "limit: Input should be a valid integer"),
         ("recall", {"q": {"any": "thing"}}, "q: takes a plain value"),
@@ -224,12 +223,11 @@ def test_definitions_are_schemas_that_the_answers_hold(mcp, actor_token, version
         ("close_episode", {"episode_id": "x/close", "summary": "s"}, "episode_id: Input should be a valid UUID"),
         ("propose_identity_change", {"section": "soul", "content": "x"}, "There is no identity section"),
         ("working_memory", {"session_id": "none"}, "404"),
-    ],
-)
-def test_refusal_says_what_to_mend_and_changes_nothing(mcp, actor_token, name, arguments, why):
-    before = Fact.objects.count(), AuditEvent.objects.count()
-    assert why in mcp(actor_token).refused(name, **arguments)
-    assert (Fact.objects.count(), AuditEvent.objects.count()) == before
+    ]:
+        with subtests.test(name=name, arguments=arguments, why=why):
+            before = Fact.objects.count(), AuditEvent.objects.count()
+            assert why in mcp(actor_token).refused(name, **arguments)
+            assert (Fact.objects.count(), AuditEvent.objects.count()) == before
 
 
 def test_other_agents_memories_do_not_exist(mcp, ada, bruno, actor, actor_token, other_token):

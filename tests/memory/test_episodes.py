@@ -163,9 +163,8 @@ def test_episode_invalid_append_changes_nothing(caller, ada, body):
     assert caller.get(path).json() == before
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_episode_invalid_close_leaves_it_open(caller, subtests):
+    for body in [
         {"outcome": "great"},
         {"outcome": None},
         {"title": "x" * 201},
@@ -177,17 +176,15 @@ def test_episode_invalid_append_changes_nothing(caller, ada, body):
         {"ended_at": "2001-01-01T00:00:00Z"},
         {"ended_at": "2001-01-01"},
         {"summary_kind": "judge"},
-    ],
-)
-def test_episode_invalid_close_leaves_it_open(caller, body):
-    path = f"/episodes/{opened(caller)['id']}"
-    assert_problem(caller.post(f"{path}/close", body), 422, "invalid", field=next(iter(body)))
-    assert caller.get(path).json()["ended_at"] is None
+    ]:
+        with subtests.test(body=body):
+            path = f"/episodes/{opened(caller)['id']}"
+            assert_problem(caller.post(f"{path}/close", body), 422, "invalid", field=next(iter(body)))
+            assert caller.get(path).json()["ended_at"] is None
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_episode_invalid_open_creates_nothing(caller, subtests):
+    for body in [
         {"title": "x" * 201},
         {"participants": ["x"] * 51},
         {"participants": ["x" * 101]},
@@ -198,11 +195,10 @@ def test_episode_invalid_close_leaves_it_open(caller, body):
         {"started_at": "0001-01-01T00:00:00+14:00"},
         {"persona": "subconscious"},
         {"outcome": "success"},
-    ],
-)
-def test_episode_invalid_open_creates_nothing(caller, body):
-    assert_problem(caller.post("/episodes", body), 422, "invalid", field=next(iter(body)))
-    assert not Episode.objects.exists()
+    ]:
+        with subtests.test(body=body):
+            assert_problem(caller.post("/episodes", body), 422, "invalid", field=next(iter(body)))
+            assert not Episode.objects.exists()
 
 
 def test_episode_description_can_change_after_the_end(caller):

@@ -61,9 +61,8 @@ def test_events_range_includes_its_start_and_not_its_end(log, read):
     assert ids(read(**{"from": (START + timedelta(hours=3)).isoformat()})) == [e.pk for e in reversed(log[15:])]
 
 
-@pytest.mark.parametrize(
-    ("query", "chosen"),
-    [
+def test_events_filters(log, read, subtests):
+    for query, chosen in [
         ({"kind": "tool_call"}, lambda event: event.kind == "tool_call"),
         ({"kind": ["tool_call", "user_input"]}, lambda event: True),
         ({"kind": "error"}, lambda event: False),
@@ -73,15 +72,13 @@ def test_events_range_includes_its_start_and_not_its_end(log, read):
         ({"q": "event_0"}, lambda event: False),
         ({"loop_id": "loop 1", "kind": "tool_call"}, lambda event: False),
         ({"persona": "actor"}, lambda event: True),
-    ],
-)
-def test_events_filters(log, read, query, chosen):
-    assert ids(read(**query)) == [event.pk for event in reversed(log) if chosen(event)]
+    ]:
+        with subtests.test(query=query, chosen=chosen):
+            assert ids(read(**query)) == [event.pk for event in reversed(log) if chosen(event)]
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
+def test_events_bad_filter_is_refused_by_name(log, read, subtests):
+    for query, field in [
         ({"kind": "shout"}, "kind"),
         ({"from": "yesterday"}, "from"),
         ({"from": "2026-01-01T00:00:00"}, "from"),
@@ -94,10 +91,9 @@ def test_events_filters(log, read, query, chosen):
         ({"q": "x" * 201}, "q"),
         ({"persona": "both"}, "persona"),
         ({"cursor": "nonsense"}, "cursor"),
-    ],
-)
-def test_events_bad_filter_is_refused_by_name(log, read, query, field):
-    assert_problem(read(**query), 422, "invalid", field=field)
+    ]:
+        with subtests.test(query=query, field=field):
+            assert_problem(read(**query), 422, "invalid", field=field)
 
 
 @pytest.mark.parametrize("event_id", ["0", "-1", "9" * 30])

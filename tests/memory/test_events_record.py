@@ -96,9 +96,8 @@ def test_events_of_a_call_take_a_fixed_number_of_queries(actor, ada, django_asse
 GOOD = {"kind": "user_input", "content": "fine"}
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
+def test_events_with_one_bad_are_refused_by_its_place_as_a_whole(api, actor_token, subtests):
+    for change, field in [
         ({"kind": "shout"}, "kind"),
         ({"kind": ""}, "kind"),
         ({"kind": "subconscious_prompt"}, "kind"),
@@ -131,20 +130,18 @@ GOOD = {"kind": "user_input", "content": "fine"}
         ({"metadata": {"a": float("nan")}}, "metadata"),
         ({"metadata": {"a": [float("-inf")]}}, "metadata"),
         ({"metadata": {"a": [[[[[[[[[[1]]]]]]]]]]}}, "metadata"),
-    ],
-)
-def test_events_with_one_bad_are_refused_by_its_place_as_a_whole(api, actor_token, change, field):
-    before = counts()
-    refused = post(api, actor_token, GOOD, GOOD, GOOD | change)
-    body = assert_problem(refused, 422, "invalid", field=f"events[2].{field}")
-    assert f"events[2].{field}" in body["detail"] or "stored" in body["detail"] or "surrogate" in body["detail"]
-    assert len(refused.content) < 2_000
-    assert counts() == before
+    ]:
+        with subtests.test(change=change, field=field):
+            before = counts()
+            refused = post(api, actor_token, GOOD, GOOD, GOOD | change)
+            body = assert_problem(refused, 422, "invalid", field=f"events[2].{field}")
+            assert f"events[2].{field}" in body["detail"] or "stored" in body["detail"] or "surrogate" in body["detail"]
+            assert len(refused.content) < 2_000
+            assert counts() == before
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
+def test_event_field_of_another_type_or_unknown_is_refused_by_its_place(api, actor_token, subtests):
+    for change, field in [
         ({"kind": None}, "kind"),
         ({"kind": 7}, "kind"),
         ({"content": 7}, "content"),
@@ -157,12 +154,11 @@ def test_events_with_one_bad_are_refused_by_its_place_as_a_whole(api, actor_toke
         ({"persona": "subconscious"}, "persona"),
         ({"agent_id": 2}, "agent_id"),
         ({"id": 2}, "id"),
-    ],
-)
-def test_event_field_of_another_type_or_unknown_is_refused_by_its_place(api, actor_token, change, field):
-    before = counts()
-    assert_problem(post(api, actor_token, GOOD, GOOD | change), 422, "invalid", field=f"events.1.{field}")
-    assert counts() == before
+    ]:
+        with subtests.test(change=change, field=field):
+            before = counts()
+            assert_problem(post(api, actor_token, GOOD, GOOD | change), 422, "invalid", field=f"events.1.{field}")
+            assert counts() == before
 
 
 @pytest.mark.parametrize("many", [0, 1_001])

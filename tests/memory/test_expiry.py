@@ -96,27 +96,29 @@ def test_end_of_a_document_is_stated_anew_by_each_write(caller):
     assert set(moved.first().before) == {"expires_at", "ttl"}
 
 
-@pytest.mark.parametrize("bad", [
-    {"ttl": 0}, {"ttl": -5}, {"ttl": 10**12}, {"ttl": 1.5}, {"ttl": "soon"}, {"ttl": True},
-    {"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": "2099-01-01T00:00:00"},
-    {"expires_at": "9999-12-31T23:59:59-12:00"},
-    {"expires_at": "2099-01-01T00:00:00Z", "ttl": 60},
-])  # fmt: skip
-def test_end_that_is_none_is_refused_and_changes_nothing(caller, bad):
-    fact = learn(caller, PLACE)
-    document = put(caller)["document"]
-    problems = [learn(caller, status=422, **bad)]
-    body = {"namespace": ["n"], "key": "k", "value": {"text": "x"}}
-    problems.append(caller.request("PUT", "/documents", body=body | bad))
-    problems += [
-        caller.post(f"/{kind}/{one['id']}/expiry", bad) for kind, one in (("facts", fact), ("documents", document))
-    ]
-    for problem in problems:
-        assert problem.status_code == 422, problem.content
-        assert any(f'"{name}"' in problem.content.decode() for name in bad)
-    assert (Fact.objects.count(), Document.objects.count(), SearchItem.objects.count()) == (1, 1, 2)
-    for model in (Fact, Document):
-        assert not model.objects.exclude(expires_at=None).exists()
+def test_end_that_is_none_is_refused_and_changes_nothing(caller, subtests):
+    for bad in [
+        {"ttl": 0}, {"ttl": -5}, {"ttl": 10**12}, {"ttl": 1.5}, {"ttl": "soon"}, {"ttl": True},
+        {"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": "2099-01-01T00:00:00"},
+        {"expires_at": "9999-12-31T23:59:59-12:00"},
+        {"expires_at": "2099-01-01T00:00:00Z", "ttl": 60},
+    ]:  # fmt: skip
+        with subtests.test(bad=bad):
+            fact = learn(caller, PLACE)
+            document = put(caller)["document"]
+            problems = [learn(caller, status=422, **bad)]
+            body = {"namespace": ["n"], "key": "k", "value": {"text": "x"}}
+            problems.append(caller.request("PUT", "/documents", body=body | bad))
+            problems += [
+                caller.post(f"/{kind}/{one['id']}/expiry", bad)
+                for kind, one in (("facts", fact), ("documents", document))
+            ]
+            for problem in problems:
+                assert problem.status_code == 422, problem.content
+                assert any(f'"{name}"' in problem.content.decode() for name in bad)
+            assert (Fact.objects.count(), Document.objects.count(), SearchItem.objects.count()) == (1, 1, 2)
+            for model in (Fact, Document):
+                assert not model.objects.exclude(expires_at=None).exists()
 
 
 def test_fact_learned_again_keeps_the_later_of_two_stated_ends(caller, admin):

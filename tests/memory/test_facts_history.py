@@ -45,14 +45,13 @@ def test_fact_chain_has_only_its_last_active(chain):
     }
 
 
-@pytest.mark.parametrize(
-    ("day", "expected"), [(0, [0]), (3, [0]), (5, [1]), (7, [1]), (10, [2]), (20, [2])], ids=lambda value: str(value)
-)
-def test_fact_chain_has_one_fact_at_every_moment(chain, day, expected):
-    shown = [chain[place] for place in expected]
-    assert list(Fact.objects.as_of(DAY[day])) == shown
-    assert list(Fact.objects.recorded_as_of(DAY[day])) == shown
-    assert list(Fact.objects.valid_at(DAY[day])) == shown
+def test_fact_chain_has_one_fact_at_every_moment(chain, subtests):
+    for day, expected in [(0, [0]), (3, [0]), (5, [1]), (7, [1]), (10, [2]), (20, [2])]:
+        with subtests.test(day=day, expected=expected):
+            shown = [chain[place] for place in expected]
+            assert list(Fact.objects.as_of(DAY[day])) == shown
+            assert list(Fact.objects.recorded_as_of(DAY[day])) == shown
+            assert list(Fact.objects.valid_at(DAY[day])) == shown
 
 
 def test_fact_history_is_empty_before_it_was_recorded(chain):

@@ -118,9 +118,8 @@ def test_recall_knows_an_event_from_its_time(api, actor_token):
     assert not recall(api, actor_token, "Lisbon", as_of="2024-04-30T00:00:00Z", min_score=0)["items"]
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
+def test_recall_bad_parameters_are_named(api, actor_token, subtests):
+    for query, field in [
         ({"limit": 0}, "limit"),
         ({"limit": 101}, "limit"),
         ({"limit": -1}, "limit"),
@@ -136,12 +135,11 @@ def test_recall_knows_an_event_from_its_time(api, actor_token):
         ({"as_of": "9999-12-31T23:59:59-12:00"}, "as_of"),
         ({"q": "x" * 4001}, "q"),
         ({"tag": ["t"] * 21}, "tag"),
-    ],
-)
-def test_recall_bad_parameters_are_named(api, actor_token, query, field):
-    answer = api.as_token(actor_token).get("/recall", {"q": "x"} | query)
-    assert_problem(answer, 422, "invalid")
-    assert field in answer.content.decode()
+    ]:
+        with subtests.test(query=query, field=field):
+            answer = api.as_token(actor_token).get("/recall", {"q": "x"} | query)
+            assert_problem(answer, 422, "invalid")
+            assert field in answer.content.decode()
 
 
 def test_recall_needs_a_query(api, actor_token):

@@ -68,9 +68,8 @@ def test_neighbours_are_of_no_other_project_and_no_other_persona(ada_api, api, a
     assert limited.get(f"/recall/event/{mine.pk}").status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
+def test_what_is_not_there_is_not_found(ada_api, subtests):
+    for path, status in [
         ("/recall/event/99", 404),
         ("/recall/event/-1", 404),
         ("/recall/event/99999999999999999999999999", 404),
@@ -79,10 +78,9 @@ def test_neighbours_are_of_no_other_project_and_no_other_persona(ada_api, api, a
         ("/recall/fact/0b1e2f3a-0000-4000-8000-000000000000", 404),
         ("/recall/soul/1", 422),
         ("/recall/event/1?around=51", 422),
-    ],
-)
-def test_what_is_not_there_is_not_found(ada_api, path, status):
-    assert ada_api.get(path).status_code == status
+    ]:
+        with subtests.test(path=path, status=status):
+            assert ada_api.get(path).status_code == status
 
 
 def test_other_agents_and_personas_do_not_exist(api, ada, actor, other_token, actor_token):

@@ -98,10 +98,11 @@ def test_review_second_resolution_is_refused(review, resolve):
     assert active() == [OLD, NEW]
 
 
-@pytest.mark.parametrize("resolution", ["reverse", "keep", "moot", "", "x"])
-def test_review_impossible_resolution_is_refused(review, resolve, resolution):
-    assert resolve(resolution).status_code == 422
-    assert MemoryReview.objects.pending().count() == 1
+def test_review_impossible_resolution_is_refused(review, resolve, subtests):
+    for resolution in ["reverse", "keep", "moot", "", "x"]:
+        with subtests.test(resolution=resolution):
+            assert resolve(resolution).status_code == 422
+            assert MemoryReview.objects.pending().count() == 1
 
 
 def test_review_merge_needs_a_text(review, resolve):

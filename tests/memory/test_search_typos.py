@@ -29,9 +29,8 @@ def store(ada, actor):
     return ActorMemory(ada)
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
+def test_mistyped_words_count_as_what_they_were_meant_to_be(store, subtests):
+    for query, said in [
         ("Who bought the harpsicord?", SAID[0]),
         ("What did Wojcechowski buy?", SAID[0]),
         ("What did Wojciechovski buy?", SAID[0]),
@@ -41,32 +40,29 @@ def store(ada, actor):
         ("Where does the fotographer come from?", None),
         ("Who is from Tennesee?", SAID[6]),
         ("When are the bakcups taken?", SAID[5]),
-    ],
-)
-def test_mistyped_words_count_as_what_they_were_meant_to_be(store, query, said):
-    hits = search(store, SearchRequest(query, GLOBAL)).items
-    if said is None:
-        # Nobody mistypes the first letter: that the meaning is near is the embedding's to see.
-        assert all(hit.lexical < 1 for hit in hits)
-    else:
-        assert hits[0].content == said
-        assert hits[0].lexical > 0.3
+    ]:
+        with subtests.test(query=query, said=said):
+            hits = search(store, SearchRequest(query, GLOBAL)).items
+            if said is None:
+                # Nobody mistypes the first letter: that the meaning is near is the embedding's to see.
+                assert all(hit.lexical < 1 for hit in hits)
+            else:
+                assert hits[0].content == said
+                assert hits[0].lexical > 0.3
 
 
-@pytest.mark.parametrize(
-    ("query", "not_said"),
-    [
+def test_other_words_are_not_taken_for_typos(store, subtests):
+    for query, not_said in [
         ("Which Java version is required?", SAID[3]),  # begins alike
         ("Where are the hoodies?", SAID[4]),  # a word of its own
         ("Is the hook torn?", None),  # a usual word
         ("How many bacons are there?", SAID[5]),
-    ],
-)
-def test_other_words_are_not_taken_for_typos(store, query, not_said):
-    hits = search(store, SearchRequest(query, GLOBAL, min_score=0)).items
-    for hit in hits:
-        if hit.content == not_said:
-            assert hit.lexical == 0
+    ]:
+        with subtests.test(query=query, not_said=not_said):
+            hits = search(store, SearchRequest(query, GLOBAL, min_score=0)).items
+            for hit in hits:
+                if hit.content == not_said:
+                    assert hit.lexical == 0
 
 
 def test_typos_look_only_where_the_request_may(ada, actor):

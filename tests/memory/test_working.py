@@ -69,9 +69,8 @@ def test_working_memory_keeps_nothing_less_relevant_than_it_drops(relevances, ca
             assert (leaves["relevance"], int(leaves["id"])) < (stays["relevance"], int(stays["id"]))
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+def test_working_memory_invalid_change_changes_nothing(caller, subtests):
+    for method, path, body in [
         ("PUT", "", {"capacity": 0}),
         ("PUT", "", {"capacity": 101}),
         ("PUT", "", {"capacity": 10**30}),
@@ -88,11 +87,10 @@ def test_working_memory_keeps_nothing_less_relevant_than_it_drops(relevances, ca
         ("POST", "/items", {"text": "a\x00b"}),
         ("POST", "/threads", {"text": ""}),
         ("POST", "/threads", {"text": "x" * 501}),
-    ],
-)
-def test_working_memory_invalid_change_changes_nothing(caller, method, path, body):
-    assert_problem(caller.request(method, f"/working/s{path}", body=body), 422, "invalid")
-    assert not WorkingMemory.objects.exists()
+    ]:
+        with subtests.test(method=method, path=path, body=body):
+            assert_problem(caller.request(method, f"/working/s{path}", body=body), 422, "invalid")
+            assert not WorkingMemory.objects.exists()
 
 
 def test_working_memory_session_name_is_bounded(caller):

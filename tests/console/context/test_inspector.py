@@ -196,9 +196,8 @@ def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
     assert shown.linked
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_inspector_applies_each_setting(ada, ledger, alice, subtests):
+    for given, expected in [
         ({"frame": "decision"}, "Decision, because the request names it"),
         ({"profile": "peasant_default"}, "peasant_default, version 1"),
         ({"budget": "60"}, "of 60"),
@@ -209,11 +208,9 @@ def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
         ({"profile_override": '{"min_importance": 7}'}, "min_importance cannot be 7"),
         ({"as_of": "2020-01-01T00:00"}, "Reconstructed from the memories"),
         ({"mode": "implement", "tags": "a, b", "paths": "x.py"}, "implement"),
-    ],
-    ids=lambda value: str(value)[:20],
-)
-def test_inspector_applies_each_setting(ada, ledger, alice, given, expected):
-    assert expected in text(browser(alice).get(URL, {"input": EXPORT, "tab": "why", **given}))
+    ]:
+        with subtests.test(given=given, expected=expected):
+            assert expected in text(browser(alice).get(URL, {"input": EXPORT, "tab": "why", **given}))
 
 
 @pytest.mark.parametrize(

@@ -85,21 +85,19 @@ def test_reviews_beyond_the_limit_are_a_part_of_the_inbox(decided: dict[str, str
     assert "1 more review waits" in markup(moved)
 
 
-@pytest.mark.parametrize(
-    ("query", "shown"),
-    [
+def test_decisions_are_filtered(decided: dict[str, str], bruno: Agent, bob: User, subtests: pytest.Subtests) -> None:
+    for query, shown in [
         ("decision=superseded", ["replaced"]),
         ("decision=confirmed", []),
         ("agent=ada", ["replaced"]),
         ("agent=bruno", []),
         ("agent=nobody", []),
         ("decision=nonsense", ["replaced"]),
-    ],
-)
-def test_decisions_are_filtered(decided: dict[str, str], bruno: Agent, bob: User, query: str, shown: list[str]) -> None:
-    page = markup(browser(bob).get(f"{URL}?{query}"))
-    assert named(page) == [decided[name] for name in shown]
-    assert ("No decision matches these filters" in page) == (not shown)
+    ]:
+        with subtests.test(query=query, shown=shown):
+            page = markup(browser(bob).get(f"{URL}?{query}"))
+            assert named(page) == [decided[name] for name in shown]
+            assert ("No decision matches these filters" in page) == (not shown)
 
 
 def test_decisions_begin_empty(ada: Agent, bob: User) -> None:

@@ -126,12 +126,13 @@ def test_new_memory_that_its_row_cuts_is_not_allowed_in_a_list(ada, actor, bob):
     assert not MemoryReview.objects.pending().exists()
 
 
-@pytest.mark.parametrize("answer", ["merge", "reverse", "", "x"])
-def test_reviews_impossible_resolution_changes_nothing(questions, bob, answer):
-    before = active()
-    assert post(bob, questions, answer).status_code == 200
-    assert active() == before
-    assert MemoryReview.objects.pending().count() == 3
+def test_reviews_impossible_resolution_changes_nothing(questions, bob, subtests):
+    for answer in ["merge", "reverse", "", "x"]:
+        with subtests.test(answer=answer):
+            before = active()
+            assert post(bob, questions, answer).status_code == 200
+            assert active() == before
+            assert MemoryReview.objects.pending().count() == 3
 
 
 def test_reviews_resolution_is_refused_to_viewers(questions, alice):
