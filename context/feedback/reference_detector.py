@@ -233,9 +233,7 @@ def _texts_of(answer: str, window: Sequence[Word], question_words: frozenset[str
 
 
 def _by_meaning(rows: Mapping[int, Sequence[float]], trees: BoostedTrees) -> dict[int, float]:
-    if not rows:
-        return {}
-    return dict(zip(rows, trees.sums(np.array(list(rows.values()))).tolist(), strict=True))
+    return dict(zip(rows, trees.sums(np.array(list(rows.values()))).tolist(), strict=True)) if rows else {}
 
 
 def _with_twins(shown: ShownMemories, odds: Mapping[int, float]) -> dict[int, float]:

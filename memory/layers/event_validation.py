@@ -410,9 +410,7 @@ def _sentences(text: str) -> list[str]:
         if _WORD.search(sentence) and sentence.casefold() not in seen:
             seen.add(sentence.casefold())
             found.append(sentence)
-    if len(found) > MAX_SENTENCES:
-        return [*found[: MAX_SENTENCES // 2], *found[-MAX_SENTENCES // 2 :]]
-    return found
+    return found if len(found) <= MAX_SENTENCES else [*found[: MAX_SENTENCES // 2], *found[-MAX_SENTENCES // 2 :]]
 
 
 def _telling(sentence: str) -> list[str]:

@@ -251,9 +251,7 @@ def validity_at(valid_from: datetime | None, valid_until: datetime | None, momen
     """`valid_at_q` in Python, with what is not valid told apart."""
     if valid_until is not None and valid_until <= moment:
         return Validity.EXPIRED
-    if valid_from is not None and valid_from > moment:
-        return Validity.NOT_YET_VALID
-    return Validity.CURRENT
+    return Validity.NOT_YET_VALID if valid_from is not None and valid_from > moment else Validity.CURRENT
 
 
 def plain(value: Any) -> Any:

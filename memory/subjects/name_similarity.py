@@ -253,9 +253,7 @@ def _logins(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
     """Single letters in a row as one word: T. K. as tk."""
-    if len(words) > 1 and all(len(word) == 1 for word in words):
-        return ("".join(words),)
-    return words
+    return ("".join(words),) if len(words) > 1 and all(len(word) == 1 for word in words) else words
 
 
 def _collapsed(words: tuple[str, ...]) -> set[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from django.db import models
+from django.utils.text import Truncator
 
 from identity.models import Agent
 from identity.policy.sections import SECTION_NAMES, section_check
@@ -294,13 +295,9 @@ def _checked(entry: Entry, request: ImportRequest, agent: Agent, by: Principal) 
 
 
 def _short(entry: Entry) -> str:
-    text = " ".join(str(entry.fields["content"]).split())
-    text = text if len(text) <= EXAMPLE_CHARACTERS else f"{text[: EXAMPLE_CHARACTERS - 1]}…"
-    if entry.kind == IDENTITY:
-        return f"{entry.fields['section']}: {text}"
-    if entry.kind == EVENT:
-        return f"{entry.fields['kind']}: {text}"
-    return text
+    text = Truncator(" ".join(str(entry.fields["content"]).split())).chars(EXAMPLE_CHARACTERS)
+    named = {IDENTITY: "section", EVENT: "kind"}.get(entry.kind)
+    return f"{entry.fields[named]}: {text}" if named else text
 
 
 MAX_ID_CHARACTERS = 300

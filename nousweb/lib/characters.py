@@ -178,9 +178,7 @@ def without_hidden(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """`text` with one kind of line break and without invisible characters."""
-    if shows_all(text):
-        return text
-    return without_hidden(_LINE_BREAKS.sub("\n", text))
+    return text if shows_all(text) else without_hidden(_LINE_BREAKS.sub("\n", text))
 
 
 def _hides(text: str, index: int) -> bool:

@@ -155,9 +155,7 @@ def data_marks(source: str) -> tuple[str, str]:
 
 def fence_label(text: str) -> str:
     """Fence `text` in brackets before a line; the brackets are part of the fenced text."""
-    if _DATE.fullmatch(text):
-        return f"[{text}]"
-    return escape_markup(f"[{fence_line(text)}]")
+    return f"[{text}]" if _DATE.fullmatch(text) else escape_markup(f"[{fence_line(text)}]")
 
 
 def truncate_block(text: str, budget: int) -> str:
@@ -303,9 +301,7 @@ def _close_code(text: str) -> str:
 
 def chat_mark_indices(text: str) -> list[int]:
     """The positions where a backslash is needed so that no mark of a chat template is left in `text`."""
-    if not _BEGINNING.search(text):
-        return []
-    return _chat_places(_folded(text))
+    return _chat_places(_folded(text)) if _BEGINNING.search(text) else []
 
 
 def escape_chat_marks(text: str) -> str:

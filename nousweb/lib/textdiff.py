@@ -83,9 +83,7 @@ def diff_texts(old: str, new: str, *, context: int = 3) -> TextDiff:
 
 def _lines(text: str) -> list[str]:
     """Lines without their ends. An empty text has no line at all."""
-    if not text:
-        return []
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if text else []
 
 
 class _RowBuilder:

@@ -150,9 +150,7 @@ def _screen(kind: str, row: Any) -> int:
         if row.origin == Trust.PERSON:
             return 0
         match, _ = scan_agent_text(event.agent, row.persona, event_text(event), row.origin, memory_names(event))
-        if match is None:
-            return 0
-        return _quarantine_event(agent=event.agent, key=row.pk)
+        return 0 if match is None else _quarantine_event(agent=event.agent, key=row.pk)
     return _quarantine_memory(agent=row.agent, kind=kind, key=row.pk) if scan_memory(row) else 0
 
 

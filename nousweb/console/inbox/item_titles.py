@@ -287,9 +287,7 @@ def _folded(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
 
 
 def _short(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
-    if len(_text(spans)) <= MAX_CHARACTERS:
-        return spans
-    return (*_cut(spans, 0, MAX_CHARACTERS), DiffSpan("…"))
+    return spans if len(_text(spans)) <= MAX_CHARACTERS else (*_cut(spans, 0, MAX_CHARACTERS), DiffSpan("…"))
 
 
 def _cut(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan, ...]:

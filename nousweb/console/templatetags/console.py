@@ -185,9 +185,7 @@ def signed(value: int) -> str:
 @register.filter
 def tokens(value: int | None) -> str:
     """An estimated token count: "≈ 1,204 tokens"."""
-    if value is None:
-        return "–"
-    return f"≈ {exact_tokens(value)}"
+    return "–" if value is None else f"≈ {exact_tokens(value)}"
 
 
 @register.filter

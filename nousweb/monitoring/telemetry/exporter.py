@@ -49,9 +49,7 @@ def obstacle(environment: Mapping[str, str] = os.environ) -> str:
 
 def _wanted(signal: str, environment: Mapping[str, str]) -> bool:
     exporters = [name.strip() for name in environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")]
-    if exporters != [""]:
-        return "otlp" in exporters
-    return bool(_of_signal("ENDPOINT", signal, environment))
+    return "otlp" in exporters if exporters != [""] else bool(_of_signal("ENDPOINT", signal, environment))
 
 
 def _of_signal(name: str, signal: str, environment: Mapping[str, str]) -> str:
