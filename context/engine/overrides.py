@@ -103,6 +103,8 @@ class Overrides:
     (`memory.services.subjects.changes.subjects_merged_in_dry_run`)."""
     invalidated: tuple[InvalidatedFact, ...] = ()
     """Facts that people would have invalidated. Any memory that repeats one of them is left out too."""
+    budgets: Mapping[str, int] | None = None
+    """The budgets that the agent's settings would have; None for those that they have."""
 
     @classmethod
     def merge(cls, parts: Iterable["Overrides"]) -> "Overrides":
@@ -121,6 +123,7 @@ class Overrides:
             added_facts={key: fact for part in first for key, fact in part.added_facts.items()},
             merged=tuple(dict.fromkeys(pair for part in every for pair in part.merged)),
             invalidated=tuple(dict.fromkeys(one for part in every for one in part.invalidated)),
+            budgets=next((part.budgets for part in every if part.budgets is not None), None),
         )
 
     def visible_to(self, personas: Collection[str]) -> "Overrides":

@@ -157,12 +157,13 @@ def context_inputs_with(
     view: PersonaMemory, inputs: ContextInputs, overrides: Overrides, others: Sequence[str] = ()
 ) -> ContextInputs:
     """The inputs of a prompt after a change. Only missing parts are read again: facts that need a search of their own,
-    facts of merged subjects, and memories that repeat an invalidated fact.
+    facts of merged subjects, all that has other budgets, and memories that repeat an invalidated fact.
 
     The caller must run it within `subjects_merged_in_dry_run`.
     """
-    if overrides.newly_searched or overrides.merged:
-        inputs = context_inputs_load(view, inputs.resolved, force_include=overrides.newly_searched, others=others)
+    resolved = inputs.resolved if overrides.budgets is None else inputs.resolved.with_budgets(overrides.budgets)
+    if overrides.newly_searched or overrides.merged or resolved is not inputs.resolved:
+        inputs = context_inputs_load(view, resolved, force_include=overrides.newly_searched, others=others)
     if overrides.invalidated:
         inputs = replace(inputs, candidates=annotate_invalidated(view, inputs.candidates, overrides.invalidated))
     return inputs

@@ -340,7 +340,8 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
     )
 
 
-def _budgets_check(budgets: Mapping[str, Any]) -> dict[str, int]:
+def budgets_check(budgets: Mapping[str, Any]) -> dict[str, int]:
+    """Budgets by section as settings keep them. Raises Invalid."""
     for name, tokens in budgets.items():
         if name not in BUDGETS:
             raise Invalid(f"There is no section {name[:60]!r}; they are {', '.join(BUDGETS)}.", field="budgets")
@@ -373,7 +374,7 @@ def _recent_kept(recent: str, agent: Agent) -> object:
 
 
 KEPT: Mapping[str, Callable[[Any, Agent], object]] = {
-    "budgets": lambda budgets, agent: _budgets_check(budgets),
+    "budgets": lambda budgets, agent: budgets_check(budgets),
     "stm": lambda stm, agent: _stm_check(stm),
     "profile": lambda slug, agent: slug and profile_get(slug).slug,
     "contested": lambda policy, agent: policy != ContestedPolicy() and policy.as_json(),

@@ -136,6 +136,12 @@ class ImpactRow:
         return self.tokens_after - self.tokens_before
 
     @property
+    def loses(self) -> bool:
+        """Whether it has fewer memories."""
+        lost, gained = (_marks_by_text(pieces).keys() for pieces in (self.lost, self.gained))
+        return len(lost - gained) > len(gained - lost)
+
+    @property
     def words(self) -> tuple[str, ...]:
         """What happens to each memory of the prompt, in words; to its mark, where its text stays."""
         lost, gained = (_marks_by_text(pieces) for pieces in (self.lost, self.gained))
@@ -182,6 +188,12 @@ class Impact:
     @property
     def verb(self) -> str:
         return "change" if len(self.changed) > 1 else "changes"
+
+    @property
+    def losing(self) -> str:
+        """How many prompts would lose a memory, in words; "" for none."""
+        number = sum(row.loses for row in self.rows)
+        return f"{number} would lose a memory" if number else ""
 
     @property
     def not_sent(self) -> tuple[ImpactRow, ...]:

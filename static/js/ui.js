@@ -442,6 +442,15 @@ for (const field of $$("[data-settings] :is([type=number], [type=text], select)"
     field.focus();
   });
   field.after(back);
+  // What one sees by the dot and the weight of the number, a screen reader says.
+  const state = document.createElement("span");
+  state.hidden = true;
+  state.id = `${field.id}_state`;
+  const say = () => { state.textContent = (field.matches("select") ? field.selectedIndex : field.value) ? "Set by a person." : "The default."; };
+  for (const type of ["input", "change"]) field.addEventListener(type, say);
+  say();
+  field.setAttribute("aria-describedby", [state.id, field.getAttribute("aria-describedby")].filter(Boolean).join(" "));
+  back.after(state);
 }
 // What is thrown away on purpose needs no warning.
 document.addEventListener("click", ({ target }) => { if (target.closest?.(".save-bar a")) dirty.clear(); });

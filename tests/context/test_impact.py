@@ -8,13 +8,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils.html import escape
+from django.utils.html import escape, strip_tags
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.overrides import CensorDraft, Overrides
 from context.expectations.services import expectation_create, request_of
 from context.models import ContextRun
-from context.services.agent_settings import context_pin, profile_create
+from context.services.agent_settings import context_pin, profile_create, settings_update
 from context.services.context import context_assemble
 from context.what_if.change_overrides import (
     bulk_proposal_overrides,
@@ -107,6 +107,27 @@ def test_impact_of_a_replaced_profile_fact_equals_what_happens(ada, asked, actor
     now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
     assert now == row.after
     assert row.after.index("Be kind.") < row.after.index("Always ask."), "what is new comes last"
+
+
+def test_impact_of_budgets_equals_what_happens_when_they_are_saved(ada, asked, reviewer, charlie):
+    """The page of settings asks for it with the fields of its form."""
+    budgets = {"facts": 0, "total": 3000}
+    impact = impact_of(agent=ada, overrides=Overrides(budgets=budgets), by=reviewer)
+    assert (len(impact.rows), len(impact.changed), impact.losing) == (3, 1, "1 would lose a memory")
+    assert impact.words == f"“{asked.content}” is left out"
+    fields = {"budget_total": "3000", "budget_facts": "0", "budget_identity": ""}
+    blast, client = reverse("agent_context_blast", args=["ada"]), browser(charlie)
+    page = client.get(blast, fields, headers={"HX-Request": "true"})
+    said = "1 of the 3 prompts of the last 7 days would change, 1 would lose a memory."
+    assert said in " ".join(strip_tags(markup(page)).split())
+    assert client.get(blast, fields | {"budget_facts": "many"}).status_code == 422
+    ada.refresh_from_db()
+    assert "budgets" not in ada.config
+    settings_update(agent=ada, budgets=budgets, by=Principal.of_user(charlie))
+    ada.refresh_from_db()
+    for row in impact.rows:
+        (now,) = impact_of(agent=ada, overrides=Overrides(), by=reviewer, last=3).rows[impact.rows.index(row) :][:1]
+        assert now.before == row.after
 
 
 def test_impact_of_a_censor_added_changed_or_removed(ada, asked, reviewer):

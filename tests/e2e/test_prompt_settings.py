@@ -31,7 +31,9 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
 
     nothing_to_save()
     expect(reset).to_be_hidden()
+    expect(budget).to_have_accessible_description(re.compile("^The default."))
     budget.fill("400")
+    expect(budget).to_have_accessible_description(re.compile("^Set by a person."))
     expect(save).to_be_in_viewport()
     expect(reset.locator("..")).to_contain_text("default: 300")
     reset.click()
@@ -74,6 +76,8 @@ def test_a_smaller_budget_says_which_prompts_had_more(
     expect(bar).to_contain_text(f"→ {tokens - 1} (1 of the last prompts had more, up to {tokens} tokens)")
     budget.fill(str(tokens))
     expect(bar).not_to_contain_text("had more")
+    page.get_by_role("button", name="Try these budgets").click()
+    expect(page.locator("#budgets-impact")).to_contain_text("The budgets as they stand on this page")
 
 
 def test_general_settings_are_saved_once_something_differs(

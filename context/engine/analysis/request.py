@@ -2,7 +2,7 @@
 memory is read; retrieval and assembly depend on them alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Self
 from zoneinfo import ZoneInfo
@@ -233,6 +233,10 @@ class ResolvedRequest:
         """By which the lines are dated."""
         return LineClock(self.now, self.zone)
 
+    def with_budgets(self, budgets: Mapping[str, int]) -> Self:
+        """The same with other budgets in the agent's settings."""
+        return replace(self, budget=_budget(self.request, self.analysis, budgets))
+
     @property
     def compression(self) -> float:
         """Share of a long item that may be left out, 0 to 1."""
@@ -340,12 +344,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     profile, version = active_profile(agent, request.profile, request.as_of, rows)
     profile = profile_overridden(profile, request.profile_override)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
-    budget = budget_for(
-        analysis.frame.frame.id,
-        plan_overrides=analysis.plan.budget_overrides,
-        operator_overrides={**agent_budgets(agent), **request.budgets},
-        total=request.budget,
-    )
+    budget = _budget(request, analysis, agent_budgets(agent))
     return ResolvedRequest(
         request,
         analysis,
@@ -364,6 +363,16 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         recent=recent_mode(agent),
         embedding=embedding,
         rows=rows,
+    )
+
+
+def _budget(request: ContextRequest, analysis: QueryAnalysis, own: Mapping[str, int]) -> ContextBudget:
+    """The budget of a request to an agent with budgets of its `own`."""
+    return budget_for(
+        analysis.frame.frame.id,
+        plan_overrides=analysis.plan.budget_overrides,
+        operator_overrides={**own, **request.budgets},
+        total=request.budget,
     )
 
 

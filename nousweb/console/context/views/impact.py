@@ -14,6 +14,7 @@ from django.utils.http import urlencode
 
 from context.engine.overrides import Overrides
 from context.models import ASSEMBLE, VIEW_RUN
+from context.services.agent_settings import BUDGETS, CHANGE, budgets_check
 from context.what_if.change_overrides import (
     bulk_invalidation_overrides,
     bulk_proposal_overrides,
@@ -42,7 +43,7 @@ from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
-from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
+from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, number_of, page, uuid_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -63,7 +64,7 @@ class ImpactScenario:
 @agent_page(VIEW_RUN, ASSEMBLE, methods=FORM)
 def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The impact of ?proposal=, ?fact= (with ?content= for its replacement, or ?category= and other metadata),
-    ?question= with ?answer= (in brief, of several), or ?censor= and ?pattern=.
+    ?question= with ?answer= (in brief, of several), ?censor= and ?pattern=, or the ?budget_…= of a form of settings.
 
     Several proposals, invalidated facts or reviews are one change; ?together= treats a single one as a bulk action
     too. ?n= is the number of logged requests to replay; ?run= shows one of them in full, ?expectation= the prompt of
@@ -256,6 +257,11 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         return ImpactScenario(
             f"Censor “{overrides.censors[0].pattern[:80]}” ({overrides.censors[0].severity})", overrides
         )
+    if "budget_total" in fields:
+        by.require(CHANGE, agent)
+        typed = {name: fields.get(f"budget_{name}", "") for name in BUDGETS}
+        budgets = budgets_check({name: number_of(text) for name, text in typed.items() if text})
+        return ImpactScenario("The budgets as they stand on this page", Overrides(budgets=budgets))
     raise Invalid("Name the change: ?proposal=…, ?fact=…, ?question=…, ?censor=… or ?pattern=…", field="proposal")
 
 
