@@ -351,39 +351,28 @@ class _Text:
         return bool(rest.strip()) or not any(isinstance(value.get(name), list) for name in lists)
 
     def line_records(self) -> Iterator[Record]:
+        too_long = False
         while True:
             end = self.held.find("\n", self.at)
-            if end < 0:
-                if len(self.held) - self.at > MAX_RECORD_CHARACTERS:
-                    yield self._long_line()
-                    continue
-                if self.more(max(CHUNK, len(self.held) - self.at)):
-                    continue
-                end = len(self.held)
-            line = self.held[self.at : end]
-            place = f"line {self.line}"
-            last = end == len(self.held)
-            self.move(end if last else end + 1)
-            if line.strip(BLANK):
+            if end < 0 and len(self.held) - self.at > MAX_RECORD_CHARACTERS:
+                # It is passed over.
+                too_long, self.at = True, len(self.held)
+            if end < 0 and self.more(max(CHUNK, len(self.held) - self.at)):
+                continue
+            end = len(self.held) if end < 0 else end + 1
+            place, line = f"line {self.line}", self.held[self.at : end].removesuffix("\n")
+            self.move(end)
+            if too_long:
+                why = f"it has more than {MAX_RECORD_CHARACTERS:,} characters."
+                yield Record(place, None, self.read, why=why)
+                too_long = False
+            elif line.strip(BLANK):
                 try:
                     yield _record(place, DECODER.decode(line), self.read)
                 except (ValueError, RecursionError) as error:
                     yield Record(place, None, self.read, why=refusal_reason(error))
-            if last and self.ended:
+            if self.ended and self.at == len(self.held):
                 return
-
-    def _long_line(self) -> Record:
-        """Pass over a line that is too long."""
-        place = f"line {self.line}"
-        while True:
-            end = self.held.find("\n", self.at)
-            if end >= 0:
-                self.move(end + 1)
-                break
-            self.at = len(self.held)
-            if not self.more():
-                break
-        return Record(place, None, self.read, why=f"it has more than {MAX_RECORD_CHARACTERS:,} characters.")
 
 
 def _record(place: str, value: Any, read: int, list_name: str = "") -> Record:

@@ -175,10 +175,7 @@ class _Connections(AbstractHTTPHandler):
         super().__init__()
         self._cut, self._authorities = cut, authorities
 
-    def http_request(self, request: Request) -> Request:
-        return self.do_request_(request)
-
-    https_request = http_request
+    http_request = https_request = AbstractHTTPHandler.do_request_
 
     def http_open(self, request: Request) -> Any:
         return self.do_open(self._made(HTTPConnection), request)
