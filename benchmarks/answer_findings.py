@@ -18,14 +18,16 @@ from pathlib import Path
 import django
 
 from benchmarks.locomo import DEFAULT_FILE
+from memory.comparison.lexicon import NUMBER_WORDS
 
 OTHERS = 30
+NUMBER = re.compile(rf"\d+|\b(?:{'|'.join(NUMBER_WORDS.keys() - {'one'})})\b")
 
 
 def spoilt(text: str, speakers: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """A text that says otherwise, by what was done to it."""
-    if re.search(r"\d", text):
-        yield "number", re.sub(r"\d+", lambda found: str(int(found[0]) + 3), text, count=1)
+    if NUMBER.search(text):
+        yield "number", NUMBER.sub(lambda found: str(int(NUMBER_WORDS.get(found[0], found[0])) + 3), text, count=1)
     if re.search(r" (is|was|has|will) ", text):
         yield "denied", re.sub(r" (is|was|has|will) ", r" \1 not ", text, count=1)
     mine = next((one for one in speakers if text.startswith(f"{one} ")), "")

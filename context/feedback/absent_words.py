@@ -21,7 +21,9 @@ Spans = list[tuple[int, int]]
 _UNIT = rf"(?:%|[$€£]|(?:{'|'.join(sorted(filter(str.isalpha, w.UNITS), key=len, reverse=True))})\b)"
 _NUMBERS = (
     re.compile(rf"(?<![\w.,:/$€£-])[$€£]?\d+(?:,\d{{3}})*(?:\.\d+)?(?:\s?{_UNIT})?(?!\w|[.:/,-]\d)", re.IGNORECASE),
-    re.compile(rf"\b(?:one(?=\s{_UNIT})|{'|'.join(w.NUMBER_WORDS.keys() - {'one'})})\b(?!-)(?:\s{_UNIT})?", re.I),
+    re.compile(
+        rf"\b(?:one(?=\s{_UNIT})|{'|'.join(w.NUMBER_WORDS.keys() - {'one', 'dozen'})})\b(?!-)(?:\s{_UNIT})?", re.I
+    ),
 )
 _QUOTED = re.compile(r"“([^“”\n]+)”|(?<!\w)\"([^\"\n]+)\"(?!\w)")
 _CODE = re.compile(r"`([^`\n]+)`")

@@ -32,6 +32,7 @@ _TO_COME = re.compile(
 )
 _DONE = re.compile(r"\b(?:was|were|been|has|have|had|I|we|they|he|she)\s(?:already\s)?(?=([a-z]+))", re.IGNORECASE)
 _OF_PLANS = {*RELATIVE_TIMES, "already", "next", "step", "plan", "schedul", "intend"}
+_DENYING = {"be", "not"}
 _UNSURE = re.compile(
     r"n['’]t\b|\?|\b(?:not|never|no|nobody|none|cannot|if|unless|would|could|should|may|might|must|can|without|almost|nearly"
     r"|maybe|perhaps|probably|partly|only|again|old|cancell?ed|postponed|when(?:ever)?|once|until|after|each|every|always)\b",
@@ -74,7 +75,8 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
         best = [key for key in parts if shared[key] == most and most[1] >= WORDS_OF_A_MEMORY]
         likely = [key for key in [*best, *marked] if key in parts and 2 * shared[key][0] >= len(said)]
         compared = list(dict.fromkeys(likely))[:MAX_MEMORIES]
-        told = {key: Note(key, *compare(nearest[key][0], found[0])) for key in compared}
+        has_all = {key for key in parts if said <= words[key]}
+        told = {key: Note(key, *compare(nearest[key][0], found[0], bool(has_all - {key}))) for key in compared}
         certain = [key for key in best if key in told and told[key].kind]
         for key in certain or ([] if set(best) & set(marked) else best[:1]):
             if key not in marked:
@@ -107,17 +109,25 @@ def findings_of(notes: Mapping[int, Sequence[Note]]) -> list[tuple[int, Note]]:
 KINDS = ContextRun.Finding.values
 
 
-def _compared(memory: str, sentence: str) -> tuple[str, ...]:
+def _compared(memory: str, sentence: str, is_elsewhere: bool) -> tuple[str, ...]:
+    """What a memory says of a sentence; `is_elsewhere`: another memory has all its words, so also its number."""
     if max(len(memory), len(sentence)) > MAX_CHARACTERS:
         return ()
-    found = compare_facts(FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1)))
+    facts = FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1))
+    found = compare_facts(*facts)
     if found.kind is Kind.CHANGED:
         values = f" Here: {found.new_value}. There: {found.old_value}." if found.new_value else ""
         return "changed", f"{found.words(found.reasons[0])}{values}", sentence, memory
-    swapped = {(reason.old, reason.new) for reason in found.reasons}
-    if {reason.code for reason in found.reasons} == {"name", "value"} and len(swapped) == 1:
-        old, new = swapped.pop()
-        return "changed", f"Says it with another name. Here: {new}. There: {old}.", sentence, memory
+    codes = {reason.code for reason in found.reasons}
+    (old, new), *more = {(reason.old, reason.new) for reason in found.reasons} or {("", "")}
+    # A number in another unit may be the same.
+    is_number = ("number" in codes or f"{old[:1]}{new[:1]}".isdigit()) and " " not in f"{old}{new}"
+    if not more and codes - {"name", "number"} == {"value"} and ("name" in codes or (is_number and not is_elsewhere)):
+        what = "name" if "name" in codes else "number"
+        return "changed", f"Says it with another {what}. Here: {new}. There: {old}.", sentence, memory
+    denied = [[base for text in fact.texts if (base := base_form(text)) not in _DENYING] for fact in facts]
+    if denied[0] == denied[1] and sum(text == "not" for fact in facts for text in fact.texts) == 1:
+        return "changed", "One denies what the other one says.", sentence, memory
     return ("same", "Says the same.") if found.kind is Kind.SAME else ()
 
 

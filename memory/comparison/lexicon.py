@@ -54,7 +54,7 @@ RESTRICTIONS = (NEGATIONS | QUANTIFIERS | MODALS | PRIVATIVES | CLAUSE_WORDS) - 
 PRONOUNS = words("i me my we us our you your he him his she her they them it its this that these those")
 NUMBER_WORDS = mapping("""zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11
     twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30
-    forty=40 fifty=50 sixty=60 seventy=70 eighty=80 ninety=90""")
+    forty=40 fifty=50 sixty=60 seventy=70 eighty=80 ninety=90 dozen=12""")
 MONTHS = mapping("""january/jan=01 february/feb=02 march/mar=03 april/apr=04 may=05 june/jun=06 july/jul=07
     august/aug=08 september/sept/sep=09 october/oct=10 november/nov=11 december/dec=12""")
 UNITS = mapping("""%/percent=% ms/millisecond/milliseconds/msec=ms s/sec/secs/second/seconds=sec

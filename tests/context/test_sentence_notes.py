@@ -52,8 +52,22 @@ def test_note_tells_what_is_done_from_what_is_still_to_come(memory: str, answer:
             "changed",
         ),
         ("Charlie restarted the worker of the export.", "Kim watched the worker of the export.", ""),
+        ("The export has been slow for 4 days.", "The export has been slow for seven days.", "changed"),
+        ("It was the 4th export of the ledger.", "It was the 5th export of the ledger.", "changed"),
+        ("The export has been slow for 4 days.", "The export has been slow for four days.", "same"),
+        ("The export has been slow for 2 hours.", "The export has been slow for 120 minutes.", ""),
+        ("The ledger needs a dozen workers at noon.", "The ledger needs 12 workers at noon.", "same"),
+        ("The ledger needs 24 workers at noon.", "The ledger needs two dozen workers at noon.", ""),
+        ("The worker is currently writing the ledger.", "The worker is not currently writing the ledger.", "changed"),
+        ("The worker is writing the ledger at noon.", "The worker does not write the export at noon.", ""),
         ("The worker of the export was restarted at noon.", "Kim restarted the worker of the export at noon.", ""),
     ],
 )
-def test_note_tells_a_name_that_is_swapped_in_an_equal_sentence(memory: str, answer: str, kind: str) -> None:
+def test_note_tells_what_is_exchanged_or_denied_in_an_equal_sentence(memory: str, answer: str, kind: str) -> None:
     assert [note.kind for found in sentence_notes(answer, {}, {1: memory}).values() for note in found] == [kind]
+
+
+def test_note_tells_no_other_number_where_another_memory_has_it() -> None:
+    memories = {1: "The export took 5 minutes.", 2: "Kim says that on Monday the export took 7 minutes at last."}
+    notes = sentence_notes("The export took 7 minutes.", {}, memories)
+    assert {note.kind for found in notes.values() for note in found} == {""}
