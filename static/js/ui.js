@@ -75,7 +75,8 @@ function showTab() {
     if (most <= 0 || chosen.getBoundingClientRect().right <= right - FADE) continue;
     const starts = tabs.map((tab) => tab.getBoundingClientRect().left - left - FADE + 4);
     const start = starts.find((one, at) => one >= most || tabs[at + 1] === chosen) ?? 0;
-    tabs.at(-1).style.marginInlineEnd = `${Math.max(0, start - most)}px`;
+    // Behind views a line has no room that would be seen.
+    if (frame.matches(".tabs")) tabs.at(-1).style.marginInlineEnd = `${Math.max(0, start - most)}px`;
     frame.scrollLeft = start;
   }
 }
