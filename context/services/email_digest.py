@@ -135,7 +135,7 @@ def _digest_lines(person: User) -> list[str]:
         waiting += visible_reviews(reader).pending().count()
     parts = (
         (waiting, "item is pending in the inbox", "items are pending in the inbox"),
-        (applied, "change was applied without asking", "changes were applied without asking"),
+        (applied, "change was applied without review", "changes were applied without review"),
         (_rows(ItemAssignment.objects.all(), reader), "item is assigned to you", "items are assigned to you"),
         (
             _rows(SecondOpinion.objects.filter(answered_at=None), reader),

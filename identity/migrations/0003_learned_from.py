@@ -16,4 +16,9 @@ class Migration(migrations.Migration):
             name='learned_from',
             field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=50), default=list, size=None),
         ),
+        migrations.AlterField(
+            model_name='changeproposal',
+            name='status',
+            field=models.CharField(choices=[('pending', 'Pending'), ('applied', 'Applied without review'), ('approved', 'Approved'), ('rejected', 'Rejected'), ('withdrawn', 'Withdrawn'), ('expired', 'Expired'), ('reverted', 'Reverted')], default='pending', max_length=10),
+        ),
     ]

@@ -93,7 +93,7 @@ class ChangeProposal(AgentRow, AuthorFields):
 
     class Status(models.TextChoices):
         PENDING = "pending", "Pending"
-        APPLIED = "applied", "Applied by the agent, not looked over"
+        APPLIED = "applied", "Applied without review"
         APPROVED = "approved", "Approved"
         REJECTED = "rejected", "Rejected"
         WITHDRAWN = "withdrawn", "Withdrawn"

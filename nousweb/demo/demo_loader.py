@@ -105,10 +105,13 @@ def _person(name: str, role: str, password: str) -> Principal:
 def _fact_learn(agent: Agent, fact: tuple[Any, ...], by: Principal, events: dict[str, list[int]]) -> None:
     _, category, subject, content, confidence, *learned = fact
     source = _event_named(learned[0], events) if learned else ""
-    by = replace(by, request_id=secrets.token_hex(16))
+    by, now = replace(by, request_id=secrets.token_hex(16)), clock.now()
+    # "Changed on Monday": the last one before.
+    monday = now - timedelta(days=now.weekday() or 7) if learned[1:] else None
     fact_learn(
-        agent=agent, content=content, subject=subject, category=category, confidence=confidence, source=source, by=by
-    )
+        agent=agent, content=content, subject=subject, category=category, confidence=confidence, source=source, by=by,
+        valid_from=monday,
+    )  # fmt: skip
 
 
 def _event_named(place: str, events: dict[str, list[int]]) -> str:

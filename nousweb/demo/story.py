@@ -202,11 +202,13 @@ OTHER_FACTS: tuple[tuple[Any, ...], ...] = (
     (14.0, "technical", "mail", "Mail is sent through two providers; the second takes over on a timeout.", 0.8,
      "mail-failover:2"),
     # A newer value of what a person said: a review decides.
-    (2.0, "technical", "mail", "The timeout of the mail failover is 90 seconds.", 0.8, "page-3296:2"),
+    (2.0, "technical", "mail", "The timeout of the mail failover is 90 seconds.", 0.8, "page-3296:2",
+     "Monday"),
     (5.0, "project", "queue migration", "The billing queue moves from Redis to PostgreSQL by December.", 0.9,
      "queue-migration:0"),
 )  # fmt: skip
-"""As PROFILE_FACTS; the last names the loop and the turn in which the agent learned it, where that is known."""
+"""As PROFILE_FACTS; then the loop and the turn in which the agent learned it, and since when it is
+true, where that is known."""
 
 Turn = tuple[str, str]
 """Kind of an event, and its content."""

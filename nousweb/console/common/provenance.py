@@ -286,9 +286,21 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
 
 
 def _changes(fact: Fact, until: datetime) -> Iterable[Step]:
-    """The changes of a fact in their order, the latest STEPS_SHOWN and one more."""
+    """The changes of a fact in their order, the latest STEPS_SHOWN and one more; beside the one that set when it is
+    true, these days, where they are others than that of the change."""
     latest = fact.changes.filter(at__lte=until).select_related("other").order_by("-id")[: STEPS_SHOWN + 1]
+    dated = {
+        name: change.pk
+        for change in reversed(latest)
+        for name in ("valid_from", "valid_until")
+        if name in change.before or change.action == FactChange.Action.STORED
+    }
     for change in reversed(latest):
+        true = [
+            f"True {name.removeprefix('valid_')} {day:%Y-%m-%d}."
+            for name, key in dated.items()
+            if key == change.pk and (day := getattr(fact, name)) and day.date() != change.at.date()
+        ]
         did, is_told = change_words(change)
         other = None
         if change.other:
@@ -301,7 +313,7 @@ def _changes(fact: Fact, until: datetime) -> Iterable[Step]:
             change.get_author_kind_display().lower(),
             did,
             change.reason,
-            note=" ".join(filter(None, [score, "" if is_told else change_sentence(change)])),
+            note=" ".join(filter(None, [score, "" if is_told else change_sentence(change), *true])),
             other=other,
         )
 

@@ -98,13 +98,13 @@ VIEWS = {
     ),
     # What is in effect already waits for nobody, so that it is no part of all.
     "applied": SplitView(
-        "To check",
+        ChangeProposal.Status.APPLIED.label,
         "applied",
         (PROPOSAL,),
         (ChangeProposal.Status.APPLIED.value,),
-        noun="applied without asking, to check",
+        noun="applied without review",
         empty=(
-            "No applied change to check",
+            "No change was applied without review",
             "Changes that an agent makes to its preferences or protocols, within its guardrails, appear here.",
         ),
     ),

@@ -1,5 +1,6 @@
 """Where a memory and a version of the identity come from, the prompts that had them, and the account to share."""
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -175,6 +176,19 @@ def test_steps_stand_in_their_order_and_say_what_was_done(ada: Agent, actor: Pri
     fact_invalidate(fact=old, by=reviewer)
     last = [did.split(" Before")[0] for did in told_of(old, reviewer)[-3:]]
     assert last == ["recategorised it", "edited it", "marked it as wrong"]
+
+
+def test_step_says_since_when_it_is_true_where_that_is_another_day(ada: Agent, actor: Principal, alice: User) -> None:
+    third, fifth, twelfth = (datetime(2026, 2, day, tzinfo=UTC) for day in (3, 5, 12))
+    with clock.at(third):
+        same = fact_learn(agent=ada, by=actor, content="Tim sails.", valid_from=third).fact
+    with clock.at(twelfth):
+        fact = fact_learn(agent=ada, by=actor, content="The export runs at 3.", valid_from=third).fact
+        fact_replace(old=same, by=actor, fields={"content": "Tim rows.", "valid_from": fifth})
+    by = Principal.of_user(alice)
+    assert told_of(fact, by) == ["stored it True from 2026-02-03."]
+    assert told_of(same, by) == ["stored it", "replaced it by Tim rows. True until 2026-02-05."]
+    assert "True from 3 Feb" in markup(browser(alice).get(reverse("agent_fact", args=["ada", fact.pk])))
 
 
 def test_review_is_opened_by_whom_the_audit_trail_names(ada: Agent, actor: Principal, reviewer: Principal) -> None:

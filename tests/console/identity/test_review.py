@@ -289,7 +289,7 @@ def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal,
     everything = browser(bob).get(reverse("inbox"))
     assert (everything.context["rows"], everything.context["left"]) == ([], 0), "it is in effect already"
     assert everything.context["nav"]["waiting"] == 0
-    assert "Applied without asking, to check: 1" in markup(everything)
+    assert "Applied without review: 1" in markup(everything)
     row = (
         markup(browser(bob).get(reverse("inbox") + "?view=applied"))
         .partition('class="row-actions"')[2]
