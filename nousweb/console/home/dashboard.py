@@ -350,7 +350,7 @@ class Dashboard:
     @property
     def items_left(self) -> int:
         """How many items wait that are not listed."""
-        return self.waiting - sum(item.members for item in self.items)
+        return self.waiting - sum(item.entry.members for item in self.items)
 
     @property
     def checks_sorted(self) -> list[HealthCheck]:

@@ -146,13 +146,13 @@ def _proposals_decide(request: HttpRequest, keys: list[UUID], by: Principal, bat
 
 def _shown(request: HttpRequest) -> dict[UUID, int]:
     """The proposals whose text the list has unfolded, each with the version beside which it was read."""
-    shown: dict[UUID, int] = {}
-    for value in request.POST.getlist("shown")[:MAX_SELECTED]:
-        key, _, version = value.partition(":")
-        number = number_of(version)
-        if number is not None:
-            shown |= dict.fromkeys(uuids_of([key]), number)
-    return shown
+    return {
+        pk: number
+        for value in request.POST.getlist("shown")[:MAX_SELECTED]
+        for key, _, version in [value.partition(":")]
+        for pk in uuids_of([key])
+        if (number := number_of(version)) is not None
+    }
 
 
 def _shown_check(item: ProposalItem, shown: Mapping[UUID, int]) -> None:

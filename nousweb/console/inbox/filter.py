@@ -335,14 +335,6 @@ class InboxRow:
         return ends if ends and ends - clock.now() < SOON else None
 
     @property
-    def risk(self) -> str:
-        return self.entry.risk
-
-    @property
-    def members(self) -> int:
-        return self.entry.members
-
-    @property
     def compare(self) -> str:
         """The address that shows its rivals side by side; "" without such."""
         return self.group_url if self.entry.has_rivals else ""

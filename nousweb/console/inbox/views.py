@@ -3,7 +3,6 @@ facts without people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
@@ -381,12 +380,13 @@ class DecisionForm(forms.Form):
 
 def decision_keys(by: Principal, agent: str, decision: str) -> list[Key]:
     """The decisions about facts of an agent, or all, that were such, or any, the latest first."""
-    changes: list[tuple[datetime, str, int]] = []
-    for action in DECISIONS:
-        if decision in ("", action) and by.may("memory.view_factchange"):
-            rows = automatic_changes(by, action)
-            rows = rows.filter(agent__in=Agent.objects.filter(slug=agent)) if agent else rows
-            changes += [(at, action, key) for at, key in rows.values_list("at", "pk")[:QUEUE_LIMIT]]
+    about = {"agent__in": Agent.objects.filter(slug=agent)} if agent else {}
+    changes = [
+        (at, action, key)
+        for action in DECISIONS
+        if decision in ("", action) and by.may("memory.view_factchange")
+        for at, key in automatic_changes(by, action).filter(**about).values_list("at", "pk")[:QUEUE_LIMIT]
+    ]
     return [(action, key) for _, action, key in sorted(changes, reverse=True)][:QUEUE_LIMIT]
 
 
@@ -407,32 +407,30 @@ def decision_rows(keys: Sequence[Key], by: Principal) -> list[InboxRow]:
     numbers = [key for _, key in keys]
     related = ("agent", "fact__agent", "other__agent")
     changes = FactChange.objects.filter(pk__in=numbers).select_related(*related).in_bulk() if numbers else {}
-    rows = []
-    for decision, key in keys:
-        if key not in changes:
-            continue
-        row = _of_change(decision, changes[key])
-        row.outcome = DECISIONS[decision]
-        row.is_open, row.may_decide = False, decision != CONFIRMED and by.may(DECIDE_RIGHTS[REVIEW])
-        rows.append(row)
-    return rows
+    return [_of_change(decision, changes[key], by) for decision, key in keys if key in changes]
 
 
-def _of_change(decision: str, change: FactChange) -> InboxRow:
+def _of_change(decision: str, change: FactChange, by: Principal) -> InboxRow:
     """The row of a decision: its title is the newest fact, and the other one is listed."""
     fact, other = change.fact, change.other
     newest = other if decision == SUPERSEDED and other else fact
     suffix = "?persona=subconscious" if fact.persona == Persona.SUBCONSCIOUS else ""
     key: Any = change.pk
-    author = f"by {author_words(change)}"
     return InboxRow(
         entry=InboxEntry(key, CHANGE, 0, 0, "", change.at),
         title=ItemTitle.plain(newest.content),
         agent=change.agent.name,
         url=newest.get_absolute_url() + suffix,
         facts=[fact] if fact.content != newest.content else [],
-        meta=list(filter(None, [f"about {fact.subject}" if fact.subject else "", author, change.reason[:120]])),
+        meta=[
+            *([f"about {fact.subject}"] if fact.subject else ()),
+            f"by {author_words(change)}",
+            *filter(None, [change.reason[:120]]),
+        ],
         times=[("", change.at)],
+        outcome=DECISIONS[decision],
+        is_open=False,
+        may_decide=decision != CONFIRMED and by.may(DECIDE_RIGHTS[REVIEW]),
     )
 
 
@@ -486,11 +484,9 @@ def automatic_decisions_undo(request: HttpRequest, by: Principal) -> HttpRespons
 
 def _decisions_selected(by: Principal, values: Sequence[str]) -> tuple[list[MemoryReview], list[FactChange]]:
     """The reviews and supersessions that the values of the form name, as far as `by` may see them."""
-    named: dict[str, list[str]] = {REVIEW: [], CHANGE: []}
-    for value in values:
-        what, _, key = value.partition(":")
-        named.get(what, []).append(key)
-    numbers = [number for key in named[CHANGE] if (number := number_of(key, 18))]
-    reviews = visible_reviews(by).filter(pk__in=uuids_of(named[REVIEW])).select_related("agent", "new")
+    named = [value.partition(":") for value in values]
+    numbers = [number for what, _, key in named if what == CHANGE and (number := number_of(key, 18))]
+    keys = uuids_of([key for what, _, key in named if what == REVIEW])
+    reviews = visible_reviews(by).filter(pk__in=keys).select_related("agent", "new")
     changes = automatic_changes(by, SUPERSEDED).filter(pk__in=numbers).select_related("fact__agent")
     return list(reviews), list(changes) if numbers else []

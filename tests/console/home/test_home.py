@@ -80,7 +80,7 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     with clock.at(ago(days=1)):
         identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
     shown = board(bob)
-    assert [(str(item.title), item.kind, item.agent, item.risk, item.when[1]) for item in shown.items] == [
+    assert [(str(item.title), item.kind, item.agent, item.entry.risk, item.when[1]) for item in shown.items] == [
         ("Adds “Truth first. Never promise a date.” and 1 more line", "Values", "Ada", "high", ago(days=3)),
     ]
     assert shown.waiting == 1
@@ -98,7 +98,7 @@ def test_rivals_are_one_item_that_leads_to_their_comparison(ada: Agent, actor: P
     for text in ("Truth first.", "Speed first.", "Kindness first."):
         identity_propose(agent=ada, section="values", content=text, by=actor)
     shown = board(bob)
-    assert ([item.members for item in shown.items], shown.waiting) == ([3], 3)
+    assert ([item.entry.members for item in shown.items], shown.waiting) == ([3], 3)
     client = browser(bob)
     assert f'<a href="{shown.items[0].compare}">Compare 3</a>' in text_of(client)
     assert client.get(shown.items[0].compare).status_code == 200
@@ -185,7 +185,7 @@ def test_items_are_listed_by_risk_and_then_by_age(ada: Agent, bruno: Agent, syst
     with clock.at(ago(days=2)):
         identity_propose(agent=bruno, section="values", content="Truth first.", by=system)
     ask(ada, "contradiction", ago(days=3), new=tea)
-    assert [(item.risk, item.when[1]) for item in board(bob).items] == [
+    assert [(item.entry.risk, item.when[1]) for item in board(bob).items] == [
         ("high", ago(days=2)), ("medium", ago(days=3)), ("low", ago(days=5))
     ]  # fmt: skip
 
