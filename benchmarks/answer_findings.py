@@ -1,8 +1,10 @@
-"""Findings of answers against the memories of their prompts: python -m benchmarks.answer_findings [FILE]
+"""Findings of answers against the memories of their prompts: python -m benchmarks.answer_findings [FILE [FOLDER]]
 
-On LoCoMo: the observations of a session are the memories, alone and with 30 of other sessions.
+On LoCoMo: the observations of a session are the memories, alone and with 30 of other sessions. On BEAM: what was said
+before in the chat, the nearest by words: ten messages, or twenty sentences of the person, or of both.
 
-- false alarms: share of true answers, the summaries of the sessions, of which a page says that a memory says otherwise.
+- false alarms: share of true answers, the summaries of the sessions and the assistant's messages, of which a page says
+  that a memory says otherwise.
 - found: share of answers of one sentence, an observation with another number, or denied, or with the names of both
   speakers swapped, of which it does.
 """
@@ -17,11 +19,14 @@ from pathlib import Path
 
 import django
 
+from benchmarks import beam
 from benchmarks.locomo import DEFAULT_FILE
 from memory.comparison.lexicon import NUMBER_WORDS
 
 OTHERS = 30
 NUMBER = re.compile(rf"\d+|\b(?:{'|'.join(NUMBER_WORDS.keys() - {'one'})})\b")
+MESSAGES, SENTENCES, SENTENCE_CHARACTERS = 10, 20, range(26, 241)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def spoilt(text: str, speakers: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -35,15 +40,40 @@ def spoilt(text: str, speakers: tuple[str, str]) -> Iterator[tuple[str, str]]:
         yield "name", text.replace(mine, speakers[mine == speakers[0]])
 
 
+def chat_answers(chat: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """What the assistant of a chat said, with the memories of each kind."""
+    from context.feedback.content_words import content_words
+
+    def words(text: str) -> set[str]:
+        return {word.text for word in content_words(text)}
+
+    kinds: dict[str, list[tuple[str, set[str]]]] = {
+        "messages": [],
+        "sentences of the person": [],
+        "sentences of both": [],
+    }
+    for message in beam.messages_of(chat, loops=False):
+        text, is_answer = message["content"], message["kind"] == beam.KINDS["assistant"]
+        said = words(text)
+        for kind, known in kinds.items() if is_answer else ():
+            nearest = sorted(known, key=lambda one: -len(said & one[1]) / (len(one[1]) + 5) ** 0.5)
+            if nearest:
+                yield kind, text, [one for one, _ in nearest[: MESSAGES if kind == "messages" else SENTENCES]]
+        parts = [one.strip() for one in _SENTENCE_END.split(text) if len(one) in SENTENCE_CHARACTERS]
+        sentences = [(one, words(one)) for one in parts]
+        kinds["messages"].append((text, said))
+        kinds["sentences of both"] += sentences
+        kinds["sentences of the person"] += [] if is_answer else sentences
+
+
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
     django.setup()
-    from context.feedback.sentence_notes import sentence_notes
-    from nousweb.console.context.views.context_runs import answer_findings
+    from context.feedback.sentence_notes import findings_of, sentence_notes
 
     def alarmed(answer: str, memories: list[str]) -> bool:
         notes = sentence_notes(answer, {}, dict(enumerate(memories, 1)))
-        return bool(answer_findings(answer, notes)[0])
+        return bool(findings_of(notes))
 
     chance, counts = random.Random(1), dict[str, list[bool]]()
     for one in json.loads(Path(sys.argv[1] if sys.argv[1:] else DEFAULT_FILE).read_text()):
@@ -62,8 +92,11 @@ def main() -> None:
                 counts.setdefault("false alarms, said again", []).append(alarmed(memory, more))
                 for what, answer in spoilt(memory, speakers):
                     counts.setdefault(f"found: {what}", []).append(alarmed(answer, more))
+    for chat in beam.chats_of(Path(sys.argv[2] if sys.argv[2:] else beam.DEFAULT_FOLDER)):
+        for kind, answer, memories in chat_answers(chat):
+            counts.setdefault(f"false alarms, {kind}", []).append(alarmed(answer, memories))
     for name, found in sorted(counts.items()):
-        sys.stdout.write(f"{name:28} {sum(found):5} of {len(found):5} {sum(found) / len(found):6.1%}\n")
+        sys.stdout.write(f"{name:40} {sum(found):5} of {len(found):5} {sum(found) / len(found):6.1%}\n")
 
 
 if __name__ == "__main__":

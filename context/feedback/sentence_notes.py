@@ -33,6 +33,8 @@ _TO_COME = re.compile(
 _DONE = re.compile(r"\b(?:was|were|been|has|have|had|I|we|they|he|she)\s(?:already\s)?(?=([a-z]+))", re.IGNORECASE)
 _OF_PLANS = {*RELATIVE_TIMES, "already", "next", "step", "plan", "schedul", "intend"}
 _DENYING = {"be", "not"}
+_NO_PROSE = re.compile(r"[{}<>=\|`@;]|\*\*|\[|\w\(|://|::|->|^\s*(?:#|//)")
+"""Code, marks of lists and headings: of two such lines that differ neither denies the other."""
 _UNSURE = re.compile(
     r"n['’]t\b|\?|\b(?:not|never|no|nobody|none|cannot|if|unless|would|could|should|may|might|must|can|without|almost|nearly"
     r"|maybe|perhaps|probably|partly|only|again|old|cancell?ed|postponed|when(?:ever)?|once|until|after|each|every|always)\b",
@@ -76,7 +78,18 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
         likely = [key for key in [*best, *marked] if key in parts and 2 * shared[key][0] >= len(said)]
         compared = list(dict.fromkeys(likely))[:MAX_MEMORIES]
         has_all = {key for key in parts if said <= words[key]}
-        told = {key: Note(key, *compare(nearest[key][0], found[0], bool(has_all - {key}))) for key in compared}
+        told = {
+            # A sentence of a longer text means what stands around it.
+            key: Note(
+                key,
+                *(
+                    compare(nearest[key][0], found[0], bool(has_all - {key}))
+                    if len(memories[key]) <= MAX_CHARACTERS
+                    else ()
+                ),
+            )
+            for key in compared
+        }
         certain = [key for key in best if key in told and told[key].kind]
         for key in certain or ([] if set(best) & set(marked) else best[:1]):
             if key not in marked:
@@ -111,7 +124,7 @@ KINDS = ContextRun.Finding.values
 
 def _compared(memory: str, sentence: str, is_elsewhere: bool) -> tuple[str, ...]:
     """What a memory says of a sentence; `is_elsewhere`: another memory has all its words, so also its number."""
-    if max(len(memory), len(sentence)) > MAX_CHARACTERS:
+    if max(len(memory), len(sentence)) > MAX_CHARACTERS or not (_is_statement(memory) and _is_statement(sentence)):
         return ()
     facts = FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1))
     found = compare_facts(*facts)
@@ -129,6 +142,10 @@ def _compared(memory: str, sentence: str, is_elsewhere: bool) -> tuple[str, ...]
     if denied[0] == denied[1] and sum(text == "not" for fact in facts for text in fact.texts) == 1:
         return "changed", "One denies what the other one says.", sentence, memory
     return ("same", "Says the same.") if found.kind is Kind.SAME else ()
+
+
+def _is_statement(text: str) -> bool:
+    return text.rstrip().endswith((".", "!", "。", "！")) and not _NO_PROSE.search(text)
 
 
 def _other_tense(here: list[Told], there: list[Told]) -> tuple[str, ...]:

@@ -61,9 +61,17 @@ def test_note_tells_what_is_done_from_what_is_still_to_come(memory: str, answer:
         ("The worker is currently writing the ledger.", "The worker is not currently writing the ledger.", "changed"),
         ("The worker is writing the ledger at noon.", "The worker does not write the export at noon.", ""),
         ("The worker of the export was restarted at noon.", "Kim restarted the worker of the export at noon.", ""),
+        ("- **Event A**: Drawing an Ace on the first draw.", "- **Event B**: Drawing an Ace on the first draw.", ""),
+        ("### Step 1: Install Flask on the server", "### Step 1: Install Quart on the server", ""),
+        ('render_template("login.html").', 'render_template("index.html").', ""),
+        (
+            f"Suppose a game of two dice. {'Each of them is thrown in turn. ' * 8}The chance of a six is 11 in 36.",
+            "The chance of a six is 1 in 36.",
+            "",
+        ),
     ],
 )
-def test_note_tells_what_is_exchanged_or_denied_in_an_equal_sentence(memory: str, answer: str, kind: str) -> None:
+def test_note_tells_what_is_exchanged_or_denied_in_an_equal_statement(memory: str, answer: str, kind: str) -> None:
     assert [note.kind for found in sentence_notes(answer, {}, {1: memory}).values() for note in found] == [kind]
 
 
