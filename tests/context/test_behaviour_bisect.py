@@ -9,7 +9,9 @@ from context.engine.analysis.request import ContextRequest
 from context.history import behaviour_bisect as module
 from context.history.behaviour_bisect import behaviour_bisect, context_bisect
 from context.models import ContextRun
+from identity.models import Agent
 from identity.principal import Principal
+from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.persona import ActorMemory
 from memory.services.facts import fact_supersede
@@ -18,7 +20,7 @@ from memory.services.working_memory import working_set
 from nousweb.console.context.views import compare_runs as pages
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed
-from tests.factories import make_fact, make_principal, make_run
+from tests.factories import SYSTEM, make_fact, make_person, make_principal, make_run
 from tests.http import browser
 
 NOW = clock.now().replace(microsecond=0)
@@ -37,9 +39,12 @@ def named(found):
     return [[(event.kind, event.object_id) for event in one.events] for one in found.differences]
 
 
-@pytest.fixture
-def history(ada, system, actor, reviewer):
-    """Thirty unrelated facts, among them three changes that an answer about the ledger shows."""
+@pytest.fixture(scope="module")
+def history(module_db):
+    """Ada with thirty unrelated facts, among them three changes that an answer about the ledger shows; made once."""
+    system = SYSTEM
+    ada = agent_create(slug="ada", name="Ada", kind="knight", prompt="You are Ada, calm and exact.", by=system)
+    actor, reviewer = make_principal(ada, name="earlier"), Principal.of_user(make_person("rita", "Reviewer"))
     with clock.at(ago(90)):
         old = make_fact(ada, "The ledger export runs at noon.", system, subject="Ledger")
     for hour in range(80, 50, -1):
@@ -57,6 +62,11 @@ def history(ada, system, actor, reviewer):
         third = make_fact(ada, "The ledger export failed on Friday.", system, subject="Ledger failure")
     embed_pending_rows()
     return old, new, version, third
+
+
+@pytest.fixture
+def ada(db, history):
+    return Agent.objects.get(slug="ada")
 
 
 def test_bisect_names_the_changes_that_made_the_difference(ada, history):

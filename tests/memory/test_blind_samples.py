@@ -1,6 +1,7 @@
 """Blind samples: what was decided automatically is answered by reviewers who do not see it, and measured."""
 
 import re
+from itertools import count
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,7 +20,7 @@ from memory.services.reviews.states import review_ask, reviews_expire
 from memory.services.reviews.undo import supersession_undo
 from memory.tasks import expire_reviews
 from nousweb.lib.errors import Conflict
-from tests.factories import make_principal
+from tests.factories import make_copies, make_principal
 from tests.http import browser, markup
 from tests.judge_server import JudgeServer
 from tests.memory.test_attention_budget import budget, differ  # noqa: F401
@@ -241,15 +242,25 @@ def test_sample_ends_with_the_decision(replaced, reviewer, system):
 class TestMeasure:
     @pytest.fixture
     def measured(self, all_sampled, learn, answer):  # noqa: F811
-        """Answers so many blind samples, of which the first disagree."""
+        """Answers so many blind samples, of which some disagree; many are copies of the first two answers."""
+        guests = count()
+
+        def one(resolution):
+            number = next(guests)
+            for town in ("Graz", "Linz"):
+                learn(f"Guest {number} lives in {town}.", subject=f"guest {number}")
+            review = MemoryReview.objects.pending().get()
+            answer(review, resolution)
+            return review
 
         def measured(answers, errors):
             Agent.objects.filter(slug="ada").update(config={"attention": {"unlimited": True}})
-            for number in range(answers):
-                for town in ("Graz", "Linz"):
-                    learn(f"Guest {number} lives in {town}.", subject=f"guest {number}")
-                review = MemoryReview.objects.pending().get()
-                answer(review, "both" if number < errors else "replace")
+            wrong = one("both")
+            make_copies(wrong, errors - 1, about="'wrong ' || n")
+            if answers > errors:
+                right = one("replace")
+                make_copies(right, answers - errors - 2, about="'right ' || n")
+                one("replace")
 
         return measured
 

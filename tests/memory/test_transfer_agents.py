@@ -256,10 +256,17 @@ def test_transfer_copy_beside_the_original_refers_only_to_itself(full, exported)
     assert again[-1] == first[-1]
 
 
+@pytest.fixture(scope="module")
+def exported_lines(stored):
+    with transaction.atomic():
+        lines = [*agent_export(agent=Agent.objects.get(pk=stored[0]), by=SYSTEM)]
+        transaction.set_rollback(True)
+    return lines
+
+
 @pytest.fixture
-def lines(full, exported):
-    with exported("ada").open(encoding="utf-8") as file:
-        return file.readlines()
+def lines(db, exported_lines):
+    return [*exported_lines]
 
 
 def change(lines, table, **values):
