@@ -11,10 +11,10 @@ from context.engine.analysis.profiles import ContestedOrder, ContestedPolicy
 from context.models import ContextRun
 from identity.models import AuditEvent
 from memory.policy.oversight import AttentionBudget
-from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
+from tests.factories import make_facts
 from tests.http import browser, markup
 
 AGENT = {"agent": "ada"}
@@ -246,8 +246,7 @@ def test_settings_of_time_are_checked_and_audited(admin):
 def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada, actor, actor_token, charlie):
     url, admin = reverse("agent_context_settings", args=["ada"]), browser(charlie)
     assert "Highest, last" not in markup(admin.get(url))
-    for number in range(30):
-        fact_learn(agent=ada, content=f"Knot {number} holds the sail in wind.", category="preference", by=actor)
+    make_facts(ada, [f"Knot {number} holds the sail in wind." for number in range(30)], actor, category="preference")
     for _ in range(2):
         assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = admin.get(url)

@@ -305,9 +305,9 @@ def test_context_number_of_statements_is_constant_per_prompt(api, ada, actor_tok
 
 
 def test_context_considers_three_times_what_each_type_shows(api, ada, actor_token, system):
-    for number in range(40):
-        make_fact(ada, f"The ledger export failed on day {number} since {WORDS[number % 8]} was late.", system)
-    reviews_answer()
+    failed = [f"The ledger export failed on day {number} since {WORDS[number % 8]} was late." for number in range(40)]
+    make_facts(ada, failed, system)
+    embed_pending_rows()
     for number in range(20):
         episode = episode_open(agent=ada, title=f"Ledger export, try {number}", by=system)
         told = f"The export failed for the {number}th time."

@@ -13,7 +13,7 @@ from identity.principal import Principal
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
-from tests.factories import EXPORT, make_fact
+from tests.factories import EXPORT, make_fact, make_facts
 
 
 def ask(agent, by, text=EXPORT, **more):
@@ -47,10 +47,8 @@ def test_pin_comes_before_the_best_match(ada, system, reviewer):
 
 
 def test_pin_of_a_profile_fact_is_first_of_its_section(ada, system, reviewer):
-    for number in range(120):
-        make_fact(
-            ada, f"Likes number {number} very much indeed, and says so to whoever asks.", system, category="preference"
-        )
+    likes = [f"Likes number {number} very much indeed, and says so to whoever asks." for number in range(120)]
+    make_facts(ada, likes, system, category="preference")
     tea = "Likes tea with a slice of lemon, at whatever hour and whoever makes it, and says so to whoever asks."
     last = make_fact(ada, tea, system, category="preference", confidence=0.1)
     assert tea not in ask(ada, system).system_prompt

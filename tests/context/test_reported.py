@@ -13,7 +13,7 @@ from identity.services.agents import agent_reinitiate
 from memory.services.events import events_record
 from memory.services.facts import fact_confirm
 from memory.services.search_index.row_embedding import embed_pending_rows
-from tests.factories import make_fact, make_token
+from tests.factories import make_fact, make_facts, make_token
 
 PAGE = "https://harbour.example/prices"
 HEADING = "## Reported by Tools, Imports and the Web"
@@ -56,9 +56,8 @@ def test_a_person_lifts_it_into_core_memory(ada, actor, reviewer):
 
 
 def test_reports_take_no_room_from_core_memory(ada, system, actor):
-    for number in range(120):
-        made = {"confidence": 1.0, "importance": 1.0, "origin": "web"}
-        make_fact(ada, f"Visitor {number} likes the pier.", actor, category="preference", **made)
+    made = {"category": "preference", "confidence": 1.0, "importance": 1.0, "origin": "web"}
+    make_facts(ada, [f"Visitor {number} likes the pier." for number in range(120)], actor, **made)
     make_fact(ada, "Ann likes tea.", system, category="preference", confidence=0.5)
     assert items(prompt(ada, actor), "user_profile") == [("- Ann likes tea.", "memory")]
 

@@ -10,6 +10,7 @@ from memory.services.facts import fact_learn
 from memory.services.reviews.states import reviews_expire
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
+from tests.factories import make_facts
 from tests.http import browser, markup
 
 HOUR = timedelta(hours=1)
@@ -91,8 +92,8 @@ def test_time_passes_without_a_write(ada, actor, called):
 
 
 def test_ended_facts_take_no_place_from_valid_ones(ada, actor, called):
-    for number in range(60):
-        learn(ada, actor, f"The allergy test of Ben on day {number} found a peanut allergy.", ends=-HOUR)
+    ended = [f"The allergy test of Ben on day {number} found a peanut allergy." for number in range(60)]
+    make_facts(ada, ended, actor, importance=0.5, valid_until=clock.now() - HOUR)
     learn(ada, actor, "Ben is allergic to peanuts since he was a child of four.")
     embed_pending_rows()
     body = ask(called, input="Which peanut allergy did the allergy test of Ben find?")

@@ -19,6 +19,7 @@ from memory.services.search_index import row_embedding
 from memory.services.search_index.reembedding import index_rebuild
 from memory.services.search_index.row_embedding import embed_pending_rows, index_retry
 from nousweb.lib.errors import NotAllowed
+from tests.factories import make_facts
 from tests.memory.embedders import endpoint
 
 
@@ -215,8 +216,7 @@ def test_index_two_workers_embed_every_row_once(settings, ada, actor):
         settings.EMBED_BASE_URL = running.url
         name = f"openai:two-{running.url.rpartition(':')[2]}"
         EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
-        for number in range(150):
-            fact_learn(agent=ada, content=f"fact number {number}", by=actor, precheck=Precheck())
+        make_facts(ada, [f"fact number {number}" for number in range(150)], actor)
         made = []
 
         def work():

@@ -16,7 +16,7 @@ from memory.services.search_index import reembedding
 from memory.services.search_index.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import Conflict, Invalid
-from tests.factories import SYSTEM, make_principal
+from tests.factories import SYSTEM, make_facts, make_principal
 from tests.memory.embedders import endpoint
 
 COUNT = 70
@@ -45,8 +45,7 @@ def actor(ada):
 @pytest.fixture(scope="module")
 def lockers(ada, actor):
     """So many facts with their vectors, made once."""
-    for number in range(COUNT):
-        fact_learn(agent=ada, content=f"The locker {number} holds the parcel {number * 3}.", by=actor)
+    make_facts(ada, [f"The locker {number} holds the parcel {number * 3}." for number in range(COUNT)], actor)
     embed_pending_rows()
 
 
