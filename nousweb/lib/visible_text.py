@@ -86,11 +86,27 @@ def _mark(character: str) -> str:
     )
 
 
+def terms_in(text: str, terms: Sequence[str]) -> str:
+    """A pattern of the places of terms in a text: where words begin with them, a short one or a number where it is the
+    word, and a longer one within words if no word begins with it."""
+    return "|".join(_term_in(text, term) for term in terms)
+
+
+def _term_in(text: str, term: str) -> str:
+    anywhere = re.escape(term)
+    begins = rf"(?<![^\W_]){anywhere}"
+    whole = rf"{begins}(?![^\W_])"
+    if not (term.isascii() and term.isalnum()):
+        return anywhere
+    ways = [whole] * (len(term) < 4 or term.isdigit()) + [begins] * (len(term) > 2) + [anywhere] * (len(term) > 3)
+    return next((way for way in ways if re.search(way, text, re.IGNORECASE)), whole)
+
+
 def snippet(text: str, terms: Sequence[str]) -> str:
     """The part of a text around the first place of a term, in one line."""
     line = " ".join(text.split())
-    places = [place for term in terms if (place := line.casefold().find(term.casefold())) >= 0]
-    first = min(places, default=0)
+    place = re.search(terms_in(line, terms), line, re.IGNORECASE)
+    first = place.start() if place else 0
     start = max(first - SNIPPET // 4, 0)
     # Not within a word, where words are spaced.
     start = start and (line.find(" ", start, first) + 1 or start)

@@ -105,6 +105,9 @@ function allowed(button, key) {
   return document.dispatchEvent(new CustomEvent("nous:key", { cancelable: true, detail: { button, key } }));
 }
 
+// Where the list of the latest decisions is not on the page, the link that offers to undo the last leads to it.
+const latest = () => document.querySelector(`a[href*="undo="][data-key="${keys.undo}"]`);
+
 function showHelp() {
   const rows = new Map();
   for (const element of $$("[data-key]")) {
@@ -118,6 +121,7 @@ function showHelp() {
     for (const name of ["next", "previous", "open"]) rows.set(keys[name], meanings[keys[name]]);
     if (list().querySelector("input[type=checkbox]")) rows.set(keys.select, meanings[keys.select]);
   }
+  if (latest()) rows.set(keys.decided, meanings[keys.decided]);
   for (const name of ["send", "leave", "palette", "help"]) rows.set(keys[name], meanings[keys[name]]);
   const entries = [...rows].flatMap(([key, label]) => {
     const term = document.createElement("dt");
@@ -185,6 +189,8 @@ document.addEventListener("keydown", (event) => {
       const unfolded = declared.matches("summary") && declared.parentElement.open && declared.parentElement;
       if (unfolded) (unfolded.querySelector("[data-first]") ?? $$("input:not([type=hidden]), textarea, select", unfolded).find(visible))?.focus();
     }
+  } else if (key === keys.decided && latest()) {
+    location.assign(`${latest().href}#decided`);
   } else if (key === keys.help) {
     showHelp();
   } else if (key === keys.next || key === keys.previous) {

@@ -31,7 +31,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "approve": Shortcut("a", "Approve, or keep as it is"),
     "reject": Shortcut("r", "Reject, or revert an automatic change"),
     "undo": Shortcut("u", "Undo the last decision or change"),
-    "decided": Shortcut("U", "Earlier decisions"),
+    "decided": Shortcut("U", "Latest decisions, to undo one"),
     "held": Shortcut("H", "Reviews that are held back"),
     "comment": Shortcut("c", "Comment on the decision"),
     "edit": Shortcut("e", "Edit"),

@@ -299,8 +299,8 @@ LatestDecision = dict[str, Any]
 def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[str, Any] | None:
     """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most seven queries.
 
-    The one that the address names (`done`, `batch`; the latest for `undo`) comes first, and has the key; `rest` are the
-    others.
+    The one that the address names (`done`, `batch`; the latest for `undo`) comes first, and has the key; `latest` are
+    all, if there are others.
     """
     named = request.GET.get("batch") or request.GET.get("done") or ""
     asked = "undo" in request.GET
@@ -312,8 +312,8 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
         return {"word": "Nothing to undo:", "what": "you have decided nothing within a day"}
     named = str(latest[0]) if asked else named
     first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
-    rest = [decided[key] for key in latest if str(key) != named]
-    return {"rest": rest, "proof": _proof(named, by)} | (first or {}) if first or rest else None
+    others = [decided[key] for key in latest] if [*map(str, latest)] != [named] else []
+    return {"latest": others, "proof": _proof(named, by)} | (first or {}) if first or others else None
 
 
 def _proof(named: str, by: Principal) -> str:

@@ -11,7 +11,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.lib.visible_text import direction, is_plain, snippet, visible_html, visible_plain
+from nousweb.lib.visible_text import direction, is_plain, snippet, terms_in, visible_html, visible_plain
 
 register = template.Library()
 
@@ -70,9 +70,9 @@ def marked(value: Any) -> Any:
 
 @register.filter
 def highlighted(value: Any, terms: Sequence[str]) -> SafeString:
-    """As `shown`, with each of the `terms` marked, whatever its case."""
+    """As `shown`, with each of the `terms` marked (`terms_in`), whatever its case."""
     text = str(value)
-    pieces = re.split(f"({'|'.join(map(re.escape, terms))})", text, flags=re.IGNORECASE) if terms else [text]
+    pieces = re.split(f"({terms_in(text, terms)})", text, flags=re.IGNORECASE) if terms else [text]
     inner = format_html_join(
         "",
         "{}",

@@ -106,6 +106,9 @@ def test_texts_are_found_by_words_parts_and_phrases(told: ContextRun, alice: Use
     assert groups(alice, '"pier nine"')["Memories"] == ["The ferry leaves from pier nine."]
     assert "Memories" not in groups(alice, '"nine pier"', kind="Memories", since="2020-01-01")
     assert groups(alice, "promise a deliv")["Proposals"] == ["Never promise a delivery date."]
+    page = browser(alice).get(SEARCH, {"q": "promise a deliv"})
+    marked = "Never <mark>promise</mark> <mark>a</mark> <mark>deliv</mark>ery date."
+    assert marked in page.content.decode(), "no part of another word"
     assert groups(alice, "harsh")["Comments"] == ["Harsh wording"]
     assert groups(alice, "ferry leaves")["Audit trail"]
 
