@@ -344,6 +344,12 @@ def test_agents_with_pending_items_are_listed_first(ada: Agent, bruno: Agent, ac
 # The page
 
 
+def test_usage_without_prompts_is_a_sentence(ada: Agent, bob: User) -> None:
+    page = browser(bob).get("/usage/").content.decode()
+    assert "No prompt in the last 14 days, and none in the 14 days before." in page
+    assert "Mean prompt" not in page, "no figures that nothing was measured for"
+
+
 def test_usage_shows_the_figures_with_links(ada: Agent, bob: User) -> None:
     run(ada, clock.now() - HOUR, tokens=1_234)
     fact_learn(agent=ada, content="Likes tea.", by=Principal.of_system("tests"))
