@@ -48,8 +48,9 @@ def test_proposal_get_without_the_scope_is_refused(api, ada, proposal, system):
     assert_problem(refused, 403, "not_allowed", detail="identity:read")
 
 
-@pytest.mark.parametrize("given", ["1", "abc", "00000000-0000-0000-0000-00000000000", "é", "'", "x" * 2000])
-def test_proposal_get_of_a_malformed_id_is_refused(api, ada, actor_token, given):
-    refused = api.as_token(actor_token).get(f"/proposals/{given}")
-    assert refused.status_code in (404, 422)
-    assert_problem(refused, refused.status_code, {404: "not_found", 422: "invalid"}[refused.status_code])
+def test_proposal_get_of_a_malformed_id_is_refused(api, ada, actor_token, subtests):
+    for given in ["1", "abc", "00000000-0000-0000-0000-00000000000", "é", "'", "x" * 2000]:
+        with subtests.test(given=given):
+            refused = api.as_token(actor_token).get(f"/proposals/{given}")
+            assert refused.status_code in (404, 422)
+            assert_problem(refused, refused.status_code, {404: "not_found", 422: "invalid"}[refused.status_code])

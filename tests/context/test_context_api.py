@@ -195,16 +195,17 @@ def test_context_refuses_a_token_without_the_scope(api, ada, system):
     assert rows() == before
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("session_id", ""), ("session_id", "x" * 201), ("input", "x" * 100_001), ("persona", "subconscious"),
-     ("agent", "bruno"), ("total_budget", 10**30)],
-    ids=lambda value: repr(value)[:24],
-)  # fmt: skip
-def test_context_refuses_values_out_of_range_by_field(api, ada, actor_token, field, value):
-    before = rows()
-    assert_problem(api.as_token(actor_token).post("/context", ASK | {field: value}), 422, "invalid", field=field)
-    assert rows() == before
+def test_context_refuses_values_out_of_range_by_field(api, ada, actor_token, subtests):
+    for field, value in [
+        ("session_id", ""), ("session_id", "x" * 201), ("input", "x" * 100_001), ("persona", "subconscious"),
+        ("agent", "bruno"), ("total_budget", 10**30),
+    ]:  # fmt: skip
+        with subtests.test(field=field, value=value):
+            before = rows()
+            assert_problem(
+                api.as_token(actor_token).post("/context", ASK | {field: value}), 422, "invalid", field=field
+            )
+            assert rows() == before
 
 
 @pytest.mark.parametrize("text", ["", "x" * 100_000, "## Identity", "\u2028", "👩‍🚀", "'; DROP TABLE"])

@@ -228,9 +228,8 @@ def test_expectation_edit_is_a_revision_and_checked_anew(ada, billing, reviewer)
     assert (result.state, result.cause) == ("failed", {})
 
 
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
+def test_expectation_refuses_what_demands_nothing(ada, reviewer, subtests):
+    for given, field in [
         ({"target": "text", "text": " "}, "text"),
         ({"target": "text", "text": "x"}, "text"),
         ({"target": "text", "text": "words", "section": "identity"}, "section"),
@@ -238,12 +237,11 @@ def test_expectation_edit_is_a_revision_and_checked_anew(ada, billing, reviewer)
         ({"target": "memory", "item_type": "thought", "item_id": "1"}, "item_type"),
         ({"target": "memory"}, "item_type"),
         ({"target": "memory", "requirement": "absent"}, "item_type"),
-    ],
-)
-def test_expectation_refuses_what_demands_nothing(ada, reviewer, given, field):
-    with pytest.raises(Invalid) as refused:
-        expect(ada, reviewer, **given)
-    assert refused.value.field == field
+    ]:
+        with subtests.test(given=given, field=field):
+            with pytest.raises(Invalid) as refused:
+                expect(ada, reviewer, **given)
+            assert refused.value.field == field
 
 
 def run_jobs() -> None:

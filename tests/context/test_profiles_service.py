@@ -63,11 +63,12 @@ def test_profile_choice_leaves_other_configuration(ada, charlie):
     assert changed.config == {"budgets": {"facts": 5}, "profile": "royalty_default"}
 
 
-@pytest.mark.parametrize("slug", ["Upper", "", "a b", "x" * 51, "a\n"])
-def test_profile_slug_format_is_checked(db, reviewer, slug):
-    with pytest.raises(Invalid):
-        profile_create(slug=slug, name="x", base=None, values={}, by=reviewer)
-    assert ContextProfile.objects.count() == 4
+def test_profile_slug_format_is_checked(db, reviewer, subtests):
+    for slug in ["Upper", "", "a b", "x" * 51, "a\n"]:
+        with subtests.test(slug=slug):
+            with pytest.raises(Invalid):
+                profile_create(slug=slug, name="x", base=None, values={}, by=reviewer)
+            assert ContextProfile.objects.count() == 4
 
 
 def test_profile_change_permissions(db, alice, actor):

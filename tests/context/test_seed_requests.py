@@ -76,9 +76,8 @@ def test_profile_override_is_for_one_request_and_logged_with_it(api, ada, memory
     assert ContextProfileVersion.objects.count() == versions
 
 
-@pytest.mark.parametrize(
-    ("override", "field"),
-    [
+def test_profile_override_is_checked(api, ada, actor_token, subtests):
+    for override, field in [
         ({"min_importance": 2}, "profile_override.min_importance"),
         ({"min_importance": True}, "profile_override.min_importance"),
         ({"preserve_head": -1}, "profile_override.preserve_head"),
@@ -88,13 +87,12 @@ def test_profile_override_is_for_one_request_and_logged_with_it(api, ada, memory
         ({"persona": "subconscious"}, "profile_override.persona"),
         ("knight", "profile_override"),
         ({"excluded_kinds": ["a" * 51]}, "profile_override.excluded_kinds.0"),
-    ],
-)
-def test_profile_override_is_checked(api, ada, actor_token, override, field):
-    refused = api.as_token(actor_token).post("/context", {**ASK, "profile_override": override})
-    problem = assert_problem(refused, 422, "invalid")
-    assert [error["field"] for error in problem["errors"]] == [field]
-    assert not ContextRun.objects.exists()
+    ]:
+        with subtests.test(override=override, field=field):
+            refused = api.as_token(actor_token).post("/context", {**ASK, "profile_override": override})
+            problem = assert_problem(refused, 422, "invalid")
+            assert [error["field"] for error in problem["errors"]] == [field]
+            assert not ContextRun.objects.exists()
 
 
 def test_profile_override_shows_no_more_than_the_persona_may_see(api, ada, actor_token, subconscious_token):

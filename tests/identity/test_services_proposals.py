@@ -381,24 +381,26 @@ REVIEWS = {
 }
 
 
-@pytest.mark.parametrize("verb", REVIEWS)
-def test_decision_is_refused_to_tokens_of_every_scope(ada, pending, applied, system, verb):
-    token, _ = token_create(agent=ada, persona="actor", name="all", scopes=list(SCOPE_PERMISSIONS), by=system)
-    # Even one that somebody wrote into the table by hand.
-    token.scopes = [*SCOPE_PERMISSIONS, *PEOPLE_ONLY_PERMISSIONS, "*"]
-    token.save()
-    events = AuditEvent.objects.count()
-    with pytest.raises(NotAllowed, match="no token can"):
-        REVIEWS[verb](ada, pending, applied, Principal.of_token(token))
-    assert AuditEvent.objects.count() == events
-    assert current(ada).content == FIRST
+def test_decision_is_refused_to_tokens_of_every_scope(ada, pending, applied, system, subtests):
+    for verb in REVIEWS:
+        with subtests.test(verb=verb):
+            token, _ = token_create(agent=ada, persona="actor", name="all", scopes=list(SCOPE_PERMISSIONS), by=system)
+            # Even one that somebody wrote into the table by hand.
+            token.scopes = [*SCOPE_PERMISSIONS, *PEOPLE_ONLY_PERMISSIONS, "*"]
+            token.save()
+            events = AuditEvent.objects.count()
+            with pytest.raises(NotAllowed, match="no token can"):
+                REVIEWS[verb](ada, pending, applied, Principal.of_token(token))
+            assert AuditEvent.objects.count() == events
+            assert current(ada).content == FIRST
 
 
-@pytest.mark.parametrize("verb", [verb for verb in REVIEWS if verb != "reinitiate"])
-def test_decision_is_refused_to_viewers_and_the_system(ada, pending, applied, alice, system, verb):
-    for by in (Principal.of_user(alice), system):
-        with pytest.raises(NotAllowed):
-            REVIEWS[verb](ada, pending, applied, by)
+def test_decision_is_refused_to_viewers_and_the_system(ada, pending, applied, alice, system, subtests):
+    for verb in [verb for verb in REVIEWS if verb != "reinitiate"]:
+        with subtests.test(verb=verb):
+            for by in (Principal.of_user(alice), system):
+                with pytest.raises(NotAllowed):
+                    REVIEWS[verb](ada, pending, applied, by)
 
 
 @pytest.mark.parametrize("scope", SCOPE_PERMISSIONS)

@@ -27,20 +27,18 @@ def test_token_default_scopes_hold_no_permission_to_write_rules():
     assert "memory:rules" not in DEFAULT_SCOPES
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
+def test_token_with_bad_values_is_refused(ada, system, subtests):
+    for field, value in [
         ("persona", "both"), ("persona", ""), ("name", ""), ("name", " "), ("name", "x" * 101), ("name", "a\x00"),
         ("name", "\ud800"), ("scopes", []), ("scopes", ["identity:approve"]), ("scopes", ["identity:read", "*"]),
         ("expires_at", timezone.now() - timedelta(days=1)),
-    ],
-)  # fmt: skip
-def test_token_with_bad_values_is_refused(ada, system, field, value):
-    good = {"persona": "actor", "name": "laptop", "scopes": DEFAULT_SCOPES}
-    with pytest.raises(Invalid) as refused:
-        token_create(agent=ada, by=system, **(good | {field: value}))
-    assert refused.value.field == field
-    assert not ApiToken.objects.exists()
+    ]:  # fmt: skip
+        with subtests.test(field=field, value=value):
+            good = {"persona": "actor", "name": "laptop", "scopes": DEFAULT_SCOPES}
+            with pytest.raises(Invalid) as refused:
+                token_create(agent=ada, by=system, **(good | {field: value}))
+            assert refused.value.field == field
+            assert not ApiToken.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
@@ -80,6 +78,7 @@ def test_token_ends_at_its_expiry(ada, system):
     assert token.state == "expired"
 
 
-@pytest.mark.parametrize("secret", ["", "nous_", "nous_" + "x" * 43, "x" * 10_000, "nous_é", "nous_\x00"])
-def test_token_other_secrets_are_refused(ada, actor_token, secret):
-    assert token_authenticate(secret) is None
+def test_token_other_secrets_are_refused(ada, actor_token, subtests):
+    for secret in ["", "nous_", "nous_" + "x" * 43, "x" * 10_000, "nous_é", "nous_\x00"]:
+        with subtests.test(secret=secret):
+            assert token_authenticate(secret) is None

@@ -43,9 +43,8 @@ def test_notification_is_accepted_without_an_answer(mcp, actor_token):
     assert (answer.status_code, answer.content) == (202, b"")
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+def test_malformed_message_is_refused(mcp, actor_token, subtests):
+    for body, code in [
         (b"{", -32700),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', -32700),
         (b'"\xff"', -32700),
@@ -57,13 +56,12 @@ def test_notification_is_accepted_without_an_answer(mcp, actor_token):
         ({"jsonrpc": "2.0", "id": {}, "method": "ping"}, -32600),
         ({"jsonrpc": "2.0", "id": 1, "result": {}}, -32600),
         ({"jsonrpc": "2.0"}, -32600),
-    ],
-)
-def test_malformed_message_is_refused(mcp, actor_token, body, code):
-    answer = mcp(actor_token).send(body)
-    assert answer.status_code == 400
-    assert json.loads(answer.content)["error"]["code"] == code
-    assert json.loads(answer.content)["id"] is None
+    ]:
+        with subtests.test(body=body, code=code):
+            answer = mcp(actor_token).send(body)
+            assert answer.status_code == 400
+            assert json.loads(answer.content)["error"]["code"] == code
+            assert json.loads(answer.content)["id"] is None
 
 
 def test_request_that_cannot_be_served_is_an_error(mcp, actor_token, subtests):
@@ -101,20 +99,18 @@ def test_failure_of_the_server_is_told_as_one_whatever_its_own_status(mcp, actor
     assert "business" not in answer.content.decode()
 
 
-@pytest.mark.parametrize(
-    ("headers", "params", "code"),
-    [
+def test_modern_headers_must_agree_with_the_body(mcp, actor_token, subtests):
+    for headers, params, code in [
         ({"Mcp_Method": "tools/call"}, {"_meta": ENVELOPE}, -32020),
         ({}, {"_meta": ENVELOPE}, -32020),
         ({"Mcp_Method": "ping"}, {}, -32602),
         ({"Mcp_Method": "ping"}, {"_meta": {}}, -32602),
         ({"Mcp_Method": "ping"}, {"_meta": {**ENVELOPE, next(iter(ENVELOPE)): "2025-11-25"}}, -32020),
-    ],
-)
-def test_modern_headers_must_agree_with_the_body(mcp, actor_token, headers, params, code):
-    answer = mcp(actor_token).send(message(params=params), MCP_Protocol_Version=MODERN, **headers)
-    assert answer.status_code == 400
-    assert json.loads(answer.content)["error"]["code"] == code
+    ]:
+        with subtests.test(headers=headers, params=params, code=code):
+            answer = mcp(actor_token).send(message(params=params), MCP_Protocol_Version=MODERN, **headers)
+            assert answer.status_code == 400
+            assert json.loads(answer.content)["error"]["code"] == code
 
 
 def test_modern_name_header_must_be_the_tool_and_may_be_base64(mcp, actor_token):

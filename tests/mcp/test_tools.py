@@ -84,9 +84,8 @@ def test_documents_are_kept_read_found_and_retired(mcp, ada, actor_token, other_
     assert set(AuditEvent.objects.filter(object_type="document").values_list("channel", flat=True)) == {"mcp"}
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "why"),
-    [
+def test_document_tools_say_what_to_mend(mcp, actor_token, subtests):
+    for name, arguments, why in [
         ("put_document", {"key": "k", "value": {}}, "namespace: Field required"),
         (
             "put_document",
@@ -99,10 +98,9 @@ def test_documents_are_kept_read_found_and_retired(mcp, ada, actor_token, other_
         ("search_documents", {"query": "x", "limit": 0}, "limit: Input should be greater than or equal to 1"),
         ("list_documents", {"state": "gone"}, "state: String should match pattern"),
         ("delete_document", {"namespace": ["a"], "key": "none"}, "404"),
-    ],
-)
-def test_document_tools_say_what_to_mend(mcp, actor_token, name, arguments, why):
-    assert why in mcp(actor_token).refused(name, **arguments)
+    ]:
+        with subtests.test(name=name, arguments=arguments, why=why):
+            assert why in mcp(actor_token).refused(name, **arguments)
 
 
 READ_ONLY = {

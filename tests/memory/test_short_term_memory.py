@@ -133,9 +133,8 @@ def test_short_term_search_leaves_out_an_open_loop(ada, actor):
     assert stm_search(ActorMemory(ada), GLOBAL, "redis", now=clock.now()) == []
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
+def test_short_term_bad_query_is_refused_by_name(api, actor_token, subtests):
+    for query, field in [
         ({}, "q"),
         ({"q": ""}, "q"),
         ({"q": "x" * 1_001}, "q"),
@@ -143,7 +142,6 @@ def test_short_term_search_leaves_out_an_open_loop(ada, actor):
         ({"q": "x", "limit": 10**20}, "limit"),
         ({"q": "x", "min_score": "nan"}, "min_score"),
         ({"q": "x", "min_score": "inf"}, "min_score"),
-    ],
-)
-def test_short_term_bad_query_is_refused_by_name(api, actor_token, query, field):
-    assert_problem(api.as_token(actor_token).get("/stm", query), 422, "invalid", field=field)
+    ]:
+        with subtests.test(query=query, field=field):
+            assert_problem(api.as_token(actor_token).get("/stm", query), 422, "invalid", field=field)

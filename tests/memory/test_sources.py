@@ -128,16 +128,17 @@ def test_report_reaches_only_its_persona_project_and_agent(caller, api, ada, sys
     assert_problem(limited.post("/sources", ref()), 403, "not_allowed")
 
 
-@pytest.mark.parametrize("bad", [
-    {"path": ""}, {"path": "a\nb"}, {"path": "x" * 1_001}, {"url": "https://example.org/"},
-    {"path": "", "url": "docs/a.md"},
-    {"path": "https://example.org/"}, {"sha256": "abc"}, {"sha256": None}, {"seen_at": "2026-01-01T00:00:00"},
-    {"seen_at": "2099-01-01T00:00:00Z"}, {"path": "a\u202eb"}, {"size": 5},
-])  # fmt: skip
-def test_source_that_is_none_is_refused_and_changes_nothing(caller, bad):
-    assert caller.post("/sources", ref() | bad).status_code == 422
-    assert caller.post("/facts", {"content": CODE, "source_ref": ref() | bad}).status_code == 422
-    assert (Fact.objects.count(), KnownSource.objects.count()) == (0, 0)
+def test_source_that_is_none_is_refused_and_changes_nothing(caller, subtests):
+    for bad in [
+        {"path": ""}, {"path": "a\nb"}, {"path": "x" * 1_001}, {"url": "https://example.org/"},
+        {"path": "", "url": "docs/a.md"},
+        {"path": "https://example.org/"}, {"sha256": "abc"}, {"sha256": None}, {"seen_at": "2026-01-01T00:00:00"},
+        {"seen_at": "2099-01-01T00:00:00Z"}, {"path": "a\u202eb"}, {"size": 5},
+    ]:  # fmt: skip
+        with subtests.test(bad=bad):
+            assert caller.post("/sources", ref() | bad).status_code == 422
+            assert caller.post("/facts", {"content": CODE, "source_ref": ref() | bad}).status_code == 422
+            assert (Fact.objects.count(), KnownSource.objects.count()) == (0, 0)
 
 
 def test_page_of_the_web_is_of_the_web(caller):

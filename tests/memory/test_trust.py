@@ -125,21 +125,19 @@ def test_a_person_declares_an_origin_too(ada, reviewer):
     assert (decision.trust, decision.quarantined) == ("tool", True)
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "body"),
-    [
+def test_an_unknown_origin_is_refused(caller, subtests):
+    for path, method, body in [
         ("/events", "POST", {"events": [{"kind": "error", "content": "No.", "origin": "rumour"}]}),
         ("/facts", "POST", {"content": "Tea is hot.", "origin": "rumour"}),
         ("/episodes", "POST", {"title": "Tea", "origin": "rumour"}),
         ("/documents", "PUT", {"namespace": ["a"], "key": "b", "value": {}, "origin": "rumour"}),
         ("/decisions", "POST", {"description": "Buy tea.", "origin": "rumour"}),
         ("/procedures", "POST", {"name": "Brew tea", "origin": "rumour"}),
-    ],
-)
-def test_an_unknown_origin_is_refused(caller, path, method, body):
-    answer = caller.request(method, path, body=body)
-    assert answer.status_code == 422
-    assert "origin" in answer.content.decode()
+    ]:
+        with subtests.test(path=path, method=method, body=body):
+            answer = caller.request(method, path, body=body)
+            assert answer.status_code == 422
+            assert "origin" in answer.content.decode()
 
 
 def test_the_page_of_a_memory_says_where_its_words_come_from(caller, ada, client, reviewer):

@@ -119,17 +119,16 @@ def test_form_unreadable_is_refused_at_unknown_addresses(ada, charlie, path, hos
         assert 300 <= answer.status_code < 500, answer.content
 
 
-@pytest.mark.parametrize(
-    ("path", "length"), each_once(["/api/facts", "/login/", "/nothing"], ["x", "-1", "1e3", "１", "9" * 30, "1 2"])
-)
-def test_content_length_that_is_no_number_is_refused(api, ada, actor_token, path, length):
+def test_content_length_that_is_no_number_is_refused(api, ada, actor_token, subtests):
     """Gunicorn refuses it too; what stands before another server must not decide."""
-    caller = api.as_token(actor_token)
-    raw = length.encode().decode("latin-1")
-    answer = caller.client.generic("POST", path, b"{}", headers=caller.headers, CONTENT_LENGTH=raw)
-    assert answer.status_code == 400
-    if path.startswith("/api/"):
-        assert_problem(answer, 400, "bad_request")
+    for path, length in each_once(["/api/facts", "/login/", "/nothing"], ["x", "-1", "1e3", "１", "9" * 30, "1 2"]):
+        with subtests.test(path=path, length=length):
+            caller = api.as_token(actor_token)
+            raw = length.encode().decode("latin-1")
+            answer = caller.client.generic("POST", path, b"{}", headers=caller.headers, CONTENT_LENGTH=raw)
+            assert answer.status_code == 400
+            if path.startswith("/api/"):
+                assert_problem(answer, 400, "bad_request")
 
 
 @pytest.mark.parametrize(
@@ -152,18 +151,17 @@ def test_content_type_does_not_decide_how_an_address_is_read(ada, charlie, monke
                     assert answer.status_code == 415
 
 
-@pytest.mark.parametrize(
-    "path", ["/admin/memory/fact/", "/agents/ada/facts/", "/api/facts", "/api/recall", "/nothing/"]
-)
-def test_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, path):
+def test_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, subtests):
     """Each word of a search costs; as many as a server's first line holds are answered."""
-    client = signed_in(charlie)
-    longest = "agent=ada&q=" + "+".join("e" for _ in range(4_069))
-    assert client.get(f"{path}?{longest}").status_code < 500
-    answer = client.get(f"{path}?{longest}+e")
-    assert answer.status_code == 414
-    if path.startswith("/api/"):
-        assert_problem(answer, 414, "too_large")
+    for path in ["/admin/memory/fact/", "/agents/ada/facts/", "/api/facts", "/api/recall", "/nothing/"]:
+        with subtests.test(path=path):
+            client = signed_in(charlie)
+            longest = "agent=ada&q=" + "+".join("e" for _ in range(4_069))
+            assert client.get(f"{path}?{longest}").status_code < 500
+            answer = client.get(f"{path}?{longest}+e")
+            assert answer.status_code == 414
+            if path.startswith("/api/"):
+                assert_problem(answer, 414, "too_large")
 
 
 @pytest.mark.parametrize("path", ["/login/", "/admin/login/"])
@@ -191,9 +189,15 @@ def test_host_not_served_is_a_problem_under_the_api(api, actor_token, host):
     assert_problem(answer, 400, "bad_request")
 
 
-@pytest.mark.parametrize(
-    ("call", "blank"),
-    each_once(
+def filled(value, blank):
+    """`value` with `blank` where a text of it says so."""
+    if isinstance(value, dict):
+        return {name: filled(inner, blank) for name, inner in value.items()}
+    return [filled(inner, blank) for inner in value] if isinstance(value, list) else value.replace("%", blank)
+
+
+def test_memory_without_visible_text_is_refused(api, all_scopes_token, subtests):
+    for call, blank in each_once(
         [
             ("/facts", {"content": "%"}, "content"),
             ("/facts", {"content": "Tim sails.", "tags": ["%"]}, "tags"),
@@ -208,19 +212,13 @@ def test_host_not_served_is_a_problem_under_the_api(api, actor_token, host):
             ("/working/s/threads", {"text": "%"}, "text"),
         ],
         [*UNSEEN.values()][::-1],
-    ),
-)
-def test_memory_without_visible_text_is_refused(api, all_scopes_token, call, blank):
-    path, body, field = call
-
-    def filled(value):
-        if isinstance(value, dict):
-            return {name: filled(inner) for name, inner in value.items()}
-        return [filled(inner) for inner in value] if isinstance(value, list) else value.replace("%", blank)
-
-    before = SearchItem.objects.count()
-    assert_problem(api.as_token(all_scopes_token).post(path, filled(body)), 422, "invalid", field=field)
-    assert SearchItem.objects.count() == before
+    ):
+        with subtests.test(call=call, blank=blank):
+            path, body, field = call
+            before = SearchItem.objects.count()
+            refused = api.as_token(all_scopes_token).post(path, filled(body, blank))
+            assert_problem(refused, 422, "invalid", field=field)
+            assert SearchItem.objects.count() == before
 
 
 @unseen
@@ -257,12 +255,13 @@ PAGES = ("/", "/agents/", "/agents/ada/facts/", "/agents/ada/identity/", "/inbox
 CALLS = ("/api/identity", "/api/facts", "/api/events", "/api/facts/nothing", "/api/nothing", "/api/openapi.json")
 
 
-@pytest.mark.parametrize("path", [*PAGES, *CALLS, "/login/", "/healthz", "/metrics"])
-def test_answers_with_data_may_not_be_cached(ada, charlie, client, path):
-    administrator = signed_in(charlie)
-    for caller in (administrator, client):
-        assert caller.get(path, {"agent": "ada"})["Cache-Control"].find("no-") >= 0, path
-    assert "no-store" in administrator.get(path, {"agent": "ada"})["Cache-Control"]
+def test_answers_with_data_may_not_be_cached(ada, charlie, client, subtests):
+    for path in [*PAGES, *CALLS, "/login/", "/healthz", "/metrics"]:
+        with subtests.test(path=path):
+            administrator = signed_in(charlie)
+            for caller in (administrator, client):
+                assert caller.get(path, {"agent": "ada"})["Cache-Control"].find("no-") >= 0, path
+            assert "no-store" in administrator.get(path, {"agent": "ada"})["Cache-Control"]
 
 
 def test_static_files_may_be_cached(client):
@@ -323,16 +322,17 @@ def test_future_fact_is_not_superseded_automatically_by_a_current_one(api, actor
     assert Fact.objects.active().count() == 2
 
 
-@pytest.mark.parametrize("value", ["5", True, 1.5, None, [5]])
-def test_entries_of_a_mapping_are_of_their_type_too(api, ada, charlie, actor_token, value):
+def test_entries_of_a_mapping_are_of_their_type_too(api, ada, charlie, actor_token, subtests):
     """True was read as one token: an identity of which nobody is told anything."""
-    before = AuditEvent.objects.count()
-    answer = api.as_person(charlie).put("/settings", {"budgets": {"identity": value}}, query={"agent": "ada"})
-    assert_problem(answer, 422, "invalid")
-    assert answer.json()["errors"][0]["field"].startswith("budgets")
-    asked = {"session_id": "s", "input": "Hello", "budgets": {"identity": value}}
-    assert_problem(api.as_token(actor_token).post("/context", asked), 422, "invalid")
-    assert AuditEvent.objects.count() == before
+    for value in ["5", True, 1.5, None, [5]]:
+        with subtests.test(value=value):
+            before = AuditEvent.objects.count()
+            answer = api.as_person(charlie).put("/settings", {"budgets": {"identity": value}}, query={"agent": "ada"})
+            assert_problem(answer, 422, "invalid")
+            assert answer.json()["errors"][0]["field"].startswith("budgets")
+            asked = {"session_id": "s", "input": "Hello", "budgets": {"identity": value}}
+            assert_problem(api.as_token(actor_token).post("/context", asked), 422, "invalid")
+            assert AuditEvent.objects.count() == before
 
 
 def test_year_beyond_every_calendar_is_refused_by_the_stock_admin(admin_client):

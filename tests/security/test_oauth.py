@@ -279,9 +279,8 @@ def test_address_of_a_program_is_registered_and_returned_to(flow, admin, uri):
     assert flow.exchange(returned(page)["code"]).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
+def test_other_address_is_never_returned_to(flow, admin, subtests):
+    for asked in [
         "http://evil.example/callback",
         "http://127.0.0.1:7777/callback/../evil",
         "http://127.0.0.1:7777/callback?x=1",
@@ -293,15 +292,14 @@ def test_address_of_a_program_is_registered_and_returned_to(flow, admin, uri):
         "http://127.0.0.1:7777#@evil.example/callback",
         "http://127.0.0.1:7777/callback%2f..",
         "HTTP://127.0.0.1:7777/callback",
-    ],
-)
-def test_other_address_is_never_returned_to(flow, admin, asked):
-    for page in (admin.get(flow.address(redirect_uri=asked)), flow.consent(admin, redirect_uri=asked)):
-        assert page.status_code == 400
-        assert "Location" not in page
-        assert b"evil" not in page.content
-        assert b"http-equiv" not in page.content
-    assert not OAuthCode.objects.exists()
+    ]:
+        with subtests.test(asked=asked):
+            for page in (admin.get(flow.address(redirect_uri=asked)), flow.consent(admin, redirect_uri=asked)):
+                assert page.status_code == 400
+                assert "Location" not in page
+                assert b"evil" not in page.content
+                assert b"http-equiv" not in page.content
+            assert not OAuthCode.objects.exists()
 
 
 def test_port_of_the_own_machine_may_differ_and_nothing_else(flow, admin):
@@ -315,9 +313,8 @@ def test_port_of_the_own_machine_may_differ_and_nothing_else(flow, admin):
     assert flow.consent(admin, redirect_uri="https://a.example:8443/cb").status_code == 400
 
 
-@pytest.mark.parametrize(
-    ("changed", "error"),
-    [
+def test_weaker_request_is_refused_on_a_page_that_sends_nobody_away(flow, admin, subtests):
+    for changed, error in [
         ({"code_challenge": None, "code_challenge_method": None}, "invalid_request"),
         ({"code_challenge_method": "plain", "code_challenge": VERIFIER}, "invalid_request"),
         ({"code_challenge_method": None}, "invalid_request"),
@@ -332,33 +329,32 @@ def test_port_of_the_own_machine_may_differ_and_nothing_else(flow, admin):
         ({"resource": "https://elsewhere.example/mcp"}, "invalid_target"),
         ({"resource": "http://testserver/api"}, "invalid_target"),
         ({"resource": "http://testserver"}, "invalid_target"),
-    ],
-)
-def test_weaker_request_is_refused_on_a_page_that_sends_nobody_away(flow, admin, changed, error):
-    for page in (admin.get(flow.address(**changed)), flow.consent(admin, **changed)):
-        assert page.status_code == 400
-        assert b"http-equiv" not in page.content
-        back = urlsplit(unescape(page.content.decode()).partition('<a class="btn" href="')[2].partition('"')[0])
-        assert back._replace(query="").geturl() == REDIRECT
-        told = parse_qs(back.query)
-        assert told["error"] == [error]
-        assert told["state"] == ["opaque"]
-    assert not OAuthCode.objects.exists()
+    ]:
+        with subtests.test(changed=changed, error=error):
+            for page in (admin.get(flow.address(**changed)), flow.consent(admin, **changed)):
+                assert page.status_code == 400
+                assert b"http-equiv" not in page.content
+                back = urlsplit(unescape(page.content.decode()).partition('<a class="btn" href="')[2].partition('"')[0])
+                assert back._replace(query="").geturl() == REDIRECT
+                told = parse_qs(back.query)
+                assert told["error"] == [error]
+                assert told["state"] == ["opaque"]
+            assert not OAuthCode.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["client_id", "redirect_uri", "state", "code_challenge", "resource", "scope"])
-def test_parameter_given_twice_is_refused(flow, admin, name):
-    address = flow.address()
-    page = admin.get(f"{address}&{urlencode({name: flow.asked[name]})}")
-    assert page.status_code == 400
-    assert b"http-equiv" not in page.content
+def test_parameter_given_twice_is_refused(flow, admin, subtests):
+    for name in ["client_id", "redirect_uri", "state", "code_challenge", "resource", "scope"]:
+        with subtests.test(name=name):
+            address = flow.address()
+            page = admin.get(f"{address}&{urlencode({name: flow.asked[name]})}")
+            assert page.status_code == 400
+            assert b"http-equiv" not in page.content
 
 
-@pytest.mark.parametrize(
-    "query", ["", "client_id=none", "client_id=%00", "%", "client_id=a%ZZ", "a b", "client_id=" + "x" * 5000]
-)
-def test_address_that_makes_no_sense_is_a_page(admin, query):
-    assert admin.get(f"/oauth/authorize?{query}").status_code == 400
+def test_address_that_makes_no_sense_is_a_page(admin, subtests):
+    for query in ["", "client_id=none", "client_id=%00", "%", "client_id=a%ZZ", "a b", "client_id=" + "x" * 5000]:
+        with subtests.test(query=query):
+            assert admin.get(f"/oauth/authorize?{query}").status_code == 400
 
 
 def test_values_of_a_request_are_not_attributes_of_the_server(flow, admin):

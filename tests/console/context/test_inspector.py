@@ -213,9 +213,8 @@ def test_inspector_applies_each_setting(ada, ledger, alice, subtests):
             assert expected in text(browser(alice).get(URL, {"input": EXPORT, "tab": "why", **given}))
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_inspector_names_a_mistake_and_keeps_the_input(ada, alice, subtests):
+    for given, expected in [
         ({"input": ""}, "This field is required"),
         ({"conversation": "hello"}, "Line 1 has no speaker"),
         ({"budget": "0"}, "greater than or equal to 1"),
@@ -223,17 +222,15 @@ def test_inspector_applies_each_setting(ada, ledger, alice, subtests):
         ({"frame": "x"}, "not one of the available choices"),
         ({"tags": ",".join(f"t{number}" for number in range(21))}, "Task tags” holds at most 20 entries; this has 21."),
         ({"persona": "subconscious"}, ""),
-    ],
-    ids=lambda value: str(value)[:20],
-)
-def test_inspector_names_a_mistake_and_keeps_the_input(ada, alice, given, expected):
-    for answer in (
-        browser(alice).get(URL, {"input": "Kept?", **given}),
-        browser(alice).post(URL, {"input": "Kept?", **given}, headers=HTMX),
-    ):
-        assert answer.status_code == 200
-        if given != {"input": ""} or answer.request["REQUEST_METHOD"] == "GET":
-            assert expected in text(answer)
+    ]:
+        with subtests.test(given=given, expected=expected):
+            for answer in (
+                browser(alice).get(URL, {"input": "Kept?", **given}),
+                browser(alice).post(URL, {"input": "Kept?", **given}, headers=HTMX),
+            ):
+                assert answer.status_code == 200
+                if given != {"input": ""} or answer.request["REQUEST_METHOD"] == "GET":
+                    assert expected in text(answer)
 
 
 def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):

@@ -92,20 +92,18 @@ def test_identity_pages_open(ada: Agent, bob: User, charlie: User) -> None:
         assert client.get(reverse(name, args=arguments)).status_code == 200, name
 
 
-@pytest.mark.parametrize(
-    "name", ["agent_new", "agent_settings", "agent_initiate", "section_propose", "section_rollback"]
-)
-def test_identity_posts_are_refused_to_viewers(name: str, ada: Agent, alice: User, bob: User) -> None:
+def test_identity_posts_are_refused_to_viewers(ada: Agent, alice: User, bob: User, subtests: pytest.Subtests) -> None:
     write(ada, bob, "One.", "Two.")
-    before = AuditEvent.objects.count()
-    data = edit("Three.", 2, "apply", name="Eve", kind="knight", slug="eve")
-    assert browser(alice).post(reverse(name, args=PAGES[name]), data).status_code == 403
-    assert AuditEvent.objects.count() == before
+    for name in ["agent_new", "agent_settings", "agent_initiate", "section_propose", "section_rollback"]:
+        with subtests.test(name=name):
+            before = AuditEvent.objects.count()
+            data = edit("Three.", 2, "apply", name="Eve", kind="knight", slug="eve")
+            assert browser(alice).post(reverse(name, args=PAGES[name]), data).status_code == 403
+            assert AuditEvent.objects.count() == before
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_identity_pages_of_unknown_objects_are_not_found(ada: Agent, charlie: User, subtests: pytest.Subtests) -> None:
+    for path in [
         "/agents/nobody/identity/",
         "/agents/nobody/settings/",
         "/agents/ada/identity/soul/",
@@ -113,10 +111,9 @@ def test_identity_posts_are_refused_to_viewers(name: str, ada: Agent, alice: Use
         "/agents/ada/identity/soul/compare/",
         "/agents/ada/identity/character/rollback/99/",
         "/agents/ada/identity/character/rollback/99999999999999999999/",
-    ],
-)
-def test_identity_pages_of_unknown_objects_are_not_found(path: str, ada: Agent, charlie: User) -> None:
-    assert browser(charlie).get(path).status_code == 404
+    ]:
+        with subtests.test(path=path):
+            assert browser(charlie).get(path).status_code == 404
 
 
 class TestQueryCounts:
