@@ -81,8 +81,11 @@ document.addEventListener("nous:sent", ({ detail }) => {
   const links = [...beside.querySelectorAll("li a")];
   const decided = links.filter((link) => link.pathname === detail.path);
   for (const link of decided) link.closest("li").remove();
-  for (const number of beside.querySelectorAll("[data-scope] .count")) {
-    number.textContent = (number.textContent.replace(/\D/g, "") - decided.length).toLocaleString("en");
+  for (const part of beside.querySelectorAll("[data-scope]")) {
+    const { scope } = part.dataset;
+    const gone = decided.filter((link) => !scope || scope === link.dataset.part).length;
+    const number = part.querySelector(".count");
+    number.textContent = (number.textContent.replace(/\D/g, "") - gone).toLocaleString("en");
   }
   if (!links.length || links.length > FEW) return;
   const key = location.pathname.split("/").at(-2);

@@ -13,7 +13,7 @@ from identity.models import Agent, ChangeProposal, ItemAssignment
 from identity.principal import Principal
 from identity.services.proposals import proposal_reject
 from tests.e2e.conftest import press_key
-from tests.factories import make_proposal
+from tests.factories import make_proposal, make_review
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -66,6 +66,23 @@ def test_list_beside_an_item_goes_on_with_the_decisions(
     page.locator("[data-read][data-seen]").wait_for(state="attached")
     press_key(page, "a")
     expect(listed).to_have_text([re.compile("Text of protocols"), re.compile("Tables")])
+
+
+def test_numbers_beside_an_item_follow_each_decision(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    for number in range(9):
+        make_proposal(ada, actor, "values", f"Value {number} of nine.")
+    make_review(ada, actor, "The lift never stops at night.", "The lift sometimes stops at night.")
+    page = log_in(bob)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/inbox/")
+    page.get_by_role("link", name="Start reviewing").click()
+    parts = page.locator(".inbox-beside-head > a")
+    expect(parts).to_have_text(["All 10", "Identity 9", "Reviews 1"])
+    page.locator("[data-read][data-seen]").wait_for(state="attached")
+    press_key(page, "r")
+    expect(parts).to_have_text(["All 9", "Identity 8", "Reviews 1"])
 
 
 def test_selected_row_is_taken_by_key(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:
