@@ -51,11 +51,11 @@ for number, arguments in enumerate(json.loads(sys.argv[1])):
         said = os.open(f"{sys.argv[2]}/{number}", os.O_WRONLY | os.O_CREAT)
         os.dup2(said, 1)
         os.dup2(said, 2)
-        sys.argv = ["manage.py", *arguments.split()]
+        sys.argv = ["manage.py", *arguments]
         main()
         sys.exit()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(json.dumps([arguments, code, os.path.exists(os.environ["NOUS_DATA_DIR"])]), flush=True)
+    print(json.dumps([code, os.path.exists(os.environ["NOUS_DATA_DIR"])]), flush=True)
 """
 
 
@@ -69,18 +69,20 @@ def program(folder: Path, *arguments: str, **variables: str) -> subprocess.Compl
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def in_children(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, bool]]:
-    """Exit code, what was said, and whether there is a data folder, by arguments."""
-    place = tmp_path_factory.mktemp("said")
-    asked = [arguments for arguments in HELP_AND_MISTAKES if arguments not in STARTED]
-    finished = program(place / "data", "-c", IN_CHILDREN, json.dumps(asked), str(place))
+def run_in_children(place: Path, asked: list[list[str]], **variables: str) -> list[tuple[int, str, bool]]:
+    """Exit code, what was said, and whether there is a data folder, for each list of arguments."""
+    finished = program(place / "data", "-c", IN_CHILDREN, json.dumps(asked), str(place), **variables)
     assert finished.returncode == 0, finished.stderr
     lines = [json.loads(line) for line in finished.stdout.splitlines()]
-    return {
-        arguments: (code, (place / str(number)).read_text(), made)
-        for number, (arguments, code, made) in enumerate(lines)
-    }
+    assert len(lines) == len(asked)
+    return [(code, (place / str(number)).read_text(), made) for number, (code, made) in enumerate(lines)]
+
+
+@pytest.fixture(scope="module")
+def in_children(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, bool]]:
+    asked = [arguments for arguments in HELP_AND_MISTAKES if arguments not in STARTED]
+    answers = run_in_children(tmp_path_factory.mktemp("said"), [arguments.split() for arguments in asked])
+    return dict(zip(asked, answers, strict=True))
 
 
 @pytest.mark.parametrize("arguments", HELP_AND_MISTAKES)
@@ -136,25 +138,24 @@ def test_command_without_its_database_says_so_and_reports_no_success(tmp_path: P
     assert not (tmp_path / "kept").exists()
 
 
-@pytest.mark.parametrize(
-    "statement", ["'SELECT gone.a'", "'SELECT %s, %s', [1]", "'SELECT ' + ', '.join(['%s'] * 65536), [1] * 65536"]
-)
 def test_command_with_a_mistake_in_a_statement_tells_of_it_and_not_of_the_database(
-    tmp_path: Path, empty_database: str, statement: str
+    tmp_path: Path, empty_database: str
 ) -> None:
     with psycopg.connect(empty_database) as server:
         server.execute("CREATE TABLE django_migrations ()")
-    code = f"""
+    code = """
 from django.db import connection
 from psycopg import Cursor
 connection.ensure_connection()
 with connection.wrap_database_errors:
-    Cursor(connection.connection).execute({statement})
+    Cursor(connection.connection).execute({})
 """
+    statements = ["'SELECT gone.a'", "'SELECT %s, %s', [1]", "'SELECT ' + ', '.join(['%s'] * 65536), [1] * 65536"]
+    asked = [["shell", "--no-imports", "-c", code.format(statement)] for statement in statements]
     urls = {"DATABASE_URL": empty_database, "DATABASE_OWNER_URL": empty_database}
-    finished = program(tmp_path / "data", str(PROJECT / "manage.py"), "shell", "--no-imports", "-c", code, **urls)
-    assert (finished.returncode, "Traceback" in finished.stderr) == (1, True)
-    assert "nous: The database" not in finished.stderr
+    for exit_code, said, _ in run_in_children(tmp_path, asked, **urls):
+        assert (exit_code, "Traceback" in said) == (1, True), said
+        assert "nous: The database" not in said
 
 
 def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
