@@ -17,7 +17,7 @@ from memory.services.reviews.states import reviews_expire
 from memory.services.reviews.undo import review_undo
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
-from tests.api.problems import assert_problem
+from tests.api.problems import assert_problem, each_once
 from tests.factories import make_token
 from tests.http import signed_in
 
@@ -60,9 +60,10 @@ def seen(caller):
     return b"".join([*read, caller.post("/context", asked).content]).decode()
 
 
-@pytest.mark.parametrize("kind", sorted(WRITES))
+# Each way of writing under each rule: test_consent_policies.py.
 @pytest.mark.parametrize(
-    "rule", [{}, {"trust": "web"}, {"writer": "crawler"}, {"category": True}, {"project": "atlas"}]
+    ("kind", "rule"),
+    each_once(sorted(WRITES), [{"category": True}, {}, {"trust": "web"}, {"writer": "crawler"}, {"project": "atlas"}]),
 )
 def test_what_waits_is_nowhere_until_a_person_allows_it(admin, caller, reviewer, kind, rule):
     rule = {

@@ -119,27 +119,24 @@ def test_identity_pages_of_unknown_objects_are_not_found(ada: Agent, charlie: Us
 class TestQueryCounts:
     """What each page may cost, whatever there is to show."""
 
-    @pytest.mark.parametrize(
-        ("name", "queries"),
-        [
+    def test_number_of_queries_of_a_long_history(
+        self,
+        bob: User,
+        many_versions: int,
+        django_assert_num_queries: DjangoAssertNumQueries,
+        subtests: pytest.Subtests,
+    ) -> None:
+        for name, queries in [
             ("agent_identity", FRAME + 10),
             ("section_history", FRAME + 6),
             ("section_compare", FRAME + 7),
             ("section_propose", FRAME + 8),
             ("section_rollback", FRAME + 3),
-        ],
-    )
-    def test_number_of_queries_of_a_long_history(
-        self,
-        name: str,
-        queries: int,
-        bob: User,
-        many_versions: int,
-        django_assert_num_queries: DjangoAssertNumQueries,
-    ) -> None:
-        client = browser(bob)
-        with django_assert_num_queries(queries):
-            assert client.get(reverse(name, args=PAGES[name])).status_code == 200
+        ]:
+            with subtests.test(name=name, queries=queries):
+                client = browser(bob)
+                with django_assert_num_queries(queries):
+                    assert client.get(reverse(name, args=PAGES[name])).status_code == 200
 
     @pytest.mark.parametrize("agents", [1, 60])
     def test_number_of_queries_of_the_list_of_agents(

@@ -389,12 +389,13 @@ def test_memory_pages_number_of_queries_is_constant_at_ten_thousand(
         assert client.get(url(name)).status_code == 200
 
 
-@pytest.mark.parametrize("page", ["agent_subjects", "agent_procedures", "agent_documents", "agent_censors"])
-def test_row_of_a_list_links_to_its_page(ada: Agent, alice: User, actor: Principal, page: str) -> None:
+def test_row_of_a_list_links_to_its_page(ada: Agent, alice: User, actor: Principal, subtests: pytest.Subtests) -> None:
     fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=actor)
     procedure_create(agent=ada, name="Restart", by=actor)
     document_put(agent=ada, namespace=["notes"], key="plan", value={"text": "A"}, by=actor)
     censor_create(agent=ada, pattern="secret", reason="Never.", by=actor)
-    shown = browser(alice).get(url(page))
-    (row,) = shown.context["rows"]
-    assert f'href="{row.get_absolute_url()}"' in shown.content.decode()
+    for page in ["agent_subjects", "agent_procedures", "agent_documents", "agent_censors"]:
+        with subtests.test(page=page):
+            shown = browser(alice).get(url(page))
+            (row,) = shown.context["rows"]
+            assert f'href="{row.get_absolute_url()}"' in shown.content.decode()
