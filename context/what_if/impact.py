@@ -217,7 +217,7 @@ class Impact:
         least, most = sorted((abs(sizes[0]), abs(sizes[-1])))
         size = f"{least:,} to {most:,} tokens" if least < most else f"{most:,} token{'' if most == 1 else 's'}"
         is_one_way = sizes[0] * sizes[-1] > 0
-        told = f"each gets {size} {'longer' if sizes[0] > 0 else 'shorter'}" if is_one_way else "in other lines"
+        told = f"each gets {size} {'longer' if sizes[0] > 0 else 'shorter'}" if is_one_way else "other lines"
         return f"{told}, with the same memories"
 
     @property

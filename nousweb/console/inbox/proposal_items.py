@@ -52,12 +52,14 @@ def proposals_of(keys: Sequence[UUID]) -> list[ProposalItem]:
 
 
 def with_texts(proposals: QuerySet[ChangeProposal]) -> QuerySet[ChangeProposal]:
-    """Annotate the texts that a proposal started from and that is current now, and their versions."""
+    """Annotate the text that a proposal started from, or that its approval replaced, and the one that is current now,
+    with its version."""
     versions = IdentityVersion.objects.filter(agent=OuterRef("agent"), section=OuterRef("section"))
     current = versions.filter(is_current=True)
     empty = Value("")
     return proposals.select_related("agent", "version").annotate(
         base_text=Coalesce(
+            "version__previous__content",
             Subquery(versions.filter(version=OuterRef("base_version")).values("content")[:1]),
             empty,
             output_field=TextField(),
@@ -206,7 +208,7 @@ class ProposalItem:
     @property
     def risk_meaning(self) -> str:
         section = Section(self.proposal.section)
-        own, sides = SECTION_POLICY[section].risk, (self.base_text, self.proposal.content)
+        own, sides = SECTION_POLICY[section].risk, (self.base_text, self.after)
         if own == self.proposal.risk:
             return RISK_MEANING[section]
         if change_risk(section, *sides) != self.proposal.risk:

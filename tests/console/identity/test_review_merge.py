@@ -138,6 +138,10 @@ def test_clean_merge_is_shown_and_approved_by_one_button(
     given = {"action": "approve_merged", "base_version": "2"}
     browser(bob).post(reverse("proposal", args=[second.pk]), given)
     assert text_of("values") == f"{BASE}\nLesson 0.\nLesson 1."
+    decided = browser(bob).get(reverse("inbox"), {"status": "decided", "undo": "1"})
+    titles = [str(row.title) for row in decided.context["rows"]][:2]
+    assert titles == ["Adds “Lesson 1.”", "Adds “Lesson 0.”"], "each brought one line, however many stood there by then"
+    assert "Lesson 1" in decided.context["undo"]["what"]
     current = IdentityVersion.objects.current().get(section="values")
     assert current.author_kind == "token", "the words are still their author's"
 
