@@ -421,5 +421,6 @@ LOGGING = {
         "httpcore2": {"level": "WARNING"},
         # Refused requests are answered and counted; a line each would drown what matters.
         "django.request": {"level": "ERROR", "filters": ["outages"]},
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

@@ -339,3 +339,8 @@ def test_year_beyond_every_calendar_is_refused_by_the_stock_admin(admin_client):
     for path, field in (("contextrun", "created_at"), ("auditevent", "at")):
         app = "context" if path == "contextrun" else "identity"
         assert admin_client.get(f"/admin/{app}/{path}/", {f"{field}__year": "1" + "0" * 200}).status_code < 500
+
+
+def test_host_that_is_not_served_is_refused_without_a_traceback_in_the_log(client, caplog):
+    assert client.get("/", HTTP_HOST="xn--").status_code == 400
+    assert not [record for record in caplog.records if record.exc_info]
