@@ -267,9 +267,8 @@ def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
     if last is not None and last.state == state and not last.cause.get("pending"):
         return last.cause
     before = results.exclude(state=state).first()
-    if before is None:
-        return {}
-    return finder.find(one, check.outcome, Mark(before.positions, before.checked_at)).as_json()
+    mark = before and Mark(before.positions, before.checked_at)
+    return finder.find(one, check.outcome, mark).as_json() if mark else {}
 
 
 @agent_transaction()

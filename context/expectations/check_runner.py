@@ -106,8 +106,7 @@ def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime)
     def check(one: Expectation) -> Outcome:
         request = replace(ContextRequest.of_json(one.request), as_of=moment)
         record = build_record(context_inputs_load(view, request_resolve(view, request)))
-        known = EvaluationContext(targets_load(view, [one]), _subjects(view, one, record))
-        return outcome_of(one, record, known)
+        return outcome_of(one, record, EvaluationContext(targets_load(view, [one]), _subjects(view, one, record)))
 
     return _then(expectation, expectation, check)
 

@@ -207,8 +207,7 @@ class ShownMemories:
         if key not in self._alike:
             first, second = self.memories[one], self.memories[other]
             least = min(first.weight, second.weight)
-            shared = first.own & second.own
-            self._alike[key] = self._weight(shared) / least if least else 0.0
+            self._alike[key] = self._weight(first.own & second.own) / least if least else 0.0
         return self._alike[key]
 
     def rows(self, answer: str, windows: Sequence[Sequence[Word]]) -> list[Row]:

@@ -367,9 +367,8 @@ class _Bisect:
         by_time = [] if eve <= before or self._is_over() else self._by_time(before, eve)
         begin = eve if by_time else before
         items = _items(self._state(begin), self._state(after))
-        if not items:
-            return by_time
-        return [*by_time, Difference(begin, after, self._named(group, items), len(group), items)]
+        made = [Difference(begin, after, self._named(group, items), len(group), items)] if items else []
+        return by_time + made
 
     def _by_time(self, before: datetime, after: datetime) -> list[Difference]:
         """The difference between two moments without a change between them."""

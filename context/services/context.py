@@ -51,9 +51,7 @@ def answer_check(run: ContextRun, answer: str, censors: str | None = None) -> di
     transaction: it may wait for an embedder. Raises Invalid.
     """
     mode = choice_check("censors", censors or run.request.get("censors") or "check", CENSOR_MODES)
-    if mode == "off":
-        return check_skipped()
-    return censors_check(answer, active_censors(VIEWS[run.persona](run.agent)))
+    return check_skipped() if mode == "off" else censors_check(answer, active_censors(VIEWS[run.persona](run.agent)))
 
 
 def counts(run: ContextRun, check: Mapping[str, Any], by: Principal) -> bool:

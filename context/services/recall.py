@@ -126,7 +126,5 @@ def _item(memory: SearchHit | MemoryDetail) -> dict[str, Any]:
     """A memory as it is logged, by the names that the items of a prompt's sections have."""
     text = memory.content[:LOGGED_CHARACTERS]
     logged = {"type": memory.type, "id": memory.id, "text": text, "tokens": estimate_tokens(text)}
-    logged |= carried_keys(memory)
-    if isinstance(memory, SearchHit):
-        return {**logged, "score": memory.score}
-    return {**logged, "relation": memory.relation}
+    found = {"score": memory.score} if isinstance(memory, SearchHit) else {"relation": memory.relation}
+    return logged | carried_keys(memory) | found

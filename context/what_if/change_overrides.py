@@ -197,9 +197,7 @@ def resolution_overrides(review: MemoryReview, answer: str, content: str = "") -
         return censor_overrides(review.censor, severity=was) if was else Overrides()
     if answer == "merge":
         return _merged(review, content)
-    if answer == "both":
-        return Overrides(resolved_pairs=frozenset({endorsed}), endorsed=endorsed)
-    return Overrides()
+    return Overrides(resolved_pairs=frozenset({endorsed}), endorsed=endorsed) if answer == "both" else Overrides()
 
 
 def _merged(review: MemoryReview, content: str) -> Overrides:
@@ -223,8 +221,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
     known = frozenset(str(key) for key in review.facts)
     if answer == Resolution.SAME:
         keys = list(review.subjects)
-        merged = ((keys[1], keys[0]),) if len(keys) == 2 else ()
-        return Overrides(merged=merged, endorsed=known)
+        return Overrides(merged=((keys[1], keys[0]),) if len(keys) == 2 else (), endorsed=known)
     if answer != Resolution.BOTH or not review.facts:
         return Overrides()
     fields = unstored_fact_fields(review)

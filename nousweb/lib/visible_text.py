@@ -19,6 +19,8 @@ _LETTER = re.compile(r"[^\W\d_]")
 RUN = 6
 """In a longer run of hidden characters, the first three are marked and the others counted."""
 
+_PLACES = (r"(?<![^\W_]){}(?![^\W_])", 1, 3), (r"(?<![^\W_]){}", 3, 9_999), ("{}", 4, 9_999)
+"""Where a term may stand that has at least and at most so many characters: as a word, at its beginning, anywhere."""
 SNIPPET = 160
 """Characters of a text that a snippet shows, around its first term."""
 
@@ -87,19 +89,17 @@ def _mark(character: str) -> str:
 
 
 def terms_in(text: str, terms: Sequence[str]) -> str:
-    """A pattern of the places of terms in a text: where words begin with them, a short one or a number where it is the
-    word, and a longer one within words if no word begins with it."""
-    return "|".join(_term_in(text, term) for term in terms)
-
-
-def _term_in(text: str, term: str) -> str:
-    anywhere = re.escape(term)
-    begins = rf"(?<![^\W_]){anywhere}"
-    whole = rf"{begins}(?![^\W_])"
-    if not (term.isascii() and term.isalnum()):
-        return anywhere
-    ways = [whole] * (len(term) < 4 or term.isdigit()) + [begins] * (len(term) > 2) + [anywhere] * (len(term) > 3)
-    return next((way for way in ways if re.search(way, text, re.IGNORECASE)), whole)
+    """A pattern of the places of terms in a text: where words begin with them, a short one where it is the word, and a
+    longer one within words if no word begins with it."""
+    ways = [
+        [
+            way.format(re.escape(term))
+            for way, least, most in _PLACES
+            if least <= len(term) <= most or not (term.isascii() and term.isalnum())
+        ]
+        for term in terms
+    ]
+    return "|".join(next((one for one in some if re.search(one, text, re.IGNORECASE)), some[0]) for some in ways)
 
 
 def snippet(text: str, terms: Sequence[str]) -> str:

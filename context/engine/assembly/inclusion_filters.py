@@ -102,8 +102,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
     if retirement := hit.retirement:
         on, earlier = _on(retirement), _in_the_past(candidate, retirement)
         if retirement.validity == Validity.EXPIRED:
-            hint = f"{earlier}Learn it again, if it is still true."
-            return refuse(VerdictCode.EXPIRED, f"Expired{on}.", hint)
+            return refuse(VerdictCode.EXPIRED, f"Expired{on}.", f"{earlier}Learn it again, if it is still true.")
         if retirement.validity == Validity.NOT_YET_VALID:
             return refuse(VerdictCode.NOT_YET_VALID, f"Its valid time begins{on}.", "A request from then on.")
         if retirement.successor:

@@ -341,5 +341,4 @@ def _with_tool_output(view: PersonaMemory, candidates: list[Candidate], resolved
 def kinds_of(item_type: str, kind: str, category: str) -> frozenset[str]:
     """All kind names by which a profile may prefer or exclude a memory."""
     own: Sequence[str] = [word for word in (item_type, kind, category) if word]
-    aliases = [alias for word in own for alias in KIND_ALIASES.get(word, ())]
-    return frozenset([*own, *aliases])
+    return frozenset(own).union(*(KIND_ALIASES.get(word, ()) for word in own))

@@ -371,9 +371,8 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
 
 def _working_items(items: Sequence[dict[str, Any]], open_threads: Sequence[dict[str, Any]]) -> list[Item]:
     items = sorted(items, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
-    lines = [_working_item("working", "-", item) for item in items]
     threads = [_working_item("thread", "- Open:", thread) for thread in open_threads]
-    return threads + lines
+    return threads + [_working_item("working", "-", item) for item in items]
 
 
 def _working_item(kind: str, lead: str, row: Mapping[str, Any]) -> Item:

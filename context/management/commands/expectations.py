@@ -113,8 +113,7 @@ def _junit(agent: Agent, found: list[Expectation], totals: ExpectationTotals) ->
         name = _attribute(f"{one.input[:200]}: {_demand(one)}")
         lines.append(f'  <testcase classname={_attribute(f"expectations.{agent.slug}")} name={name} id="{one.pk}">')
         if result is None or state in (State.ERROR, ""):
-            said = result.detail if result and state else NOT_CHECKED
-            lines.append(f"    <error message={_attribute(said)}/>")
+            lines.append(f"    <error message={_attribute(result.detail if result and state else NOT_CHECKED)}/>")
         elif not result.passed:
             said = escape(_xml(_cause(result)))
             lines.append(

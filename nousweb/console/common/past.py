@@ -75,8 +75,7 @@ def past_links(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[
 
         def carried(found: re.Match[str]) -> str:
             before, path, query = found.groups("")
-            said = f"{AS_OF}=" in query
-            return found[0] if said else f"{before}{path}?{query}{'&amp;' if query else ''}{pair}"
+            return found[0] if f"{AS_OF}=" in query else f"{before}{path}?{query}{'&amp;' if query else ''}{pair}"
 
         for name in ("Location", "HX-Replace-Url", "HX-Push-Url"):
             if name in response:

@@ -338,9 +338,8 @@ class PromptView:
     @property
     def time_words(self) -> str:
         """How the time was read that the question asks about; "" if it asks about none."""
-        if not self.time:
-            return ""
-        return f"“{self.time['text']}” is {period_words(self.time)}: what happened then comes first."
+        words = "“{}” is {}: what happened then comes first."
+        return words.format(self.time["text"], period_words(self.time)) if self.time else ""
 
     @cached_property
     def other_parts(self) -> list[dict[str, Any]]:

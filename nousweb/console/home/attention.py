@@ -304,8 +304,7 @@ def _url(group: str, since: datetime) -> str:
     if group == "automatic":
         return reverse("automatic_decisions")
     # The trail is filtered by whole days.
-    query = {"since": f"{since:%Y-%m-%d}", **ABOUT[group]}
-    return f"{reverse('audit')}?{urlencode(query)}"
+    return f"{reverse('audit')}?{urlencode({'since': f'{since:%Y-%m-%d}', **ABOUT[group]})}"
 
 
 def _line(row: tuple[Any, ...]) -> dict[str, Any]:

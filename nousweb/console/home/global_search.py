@@ -236,9 +236,8 @@ def text_hits(query: TextQuery, source: TextSource, by: Principal, *, limit: int
         if getattr(error.__cause__, "sqlstate", "") != "57014":
             raise
         return None
-    hits = (_hit(source, row, query.words, by) for row in rows)
     # A comment may outlive its item, or be on one that `by` may not see.
-    return [hit for hit in hits if hit["url"]]
+    return [hit for row in rows if (hit := _hit(source, row, query.words, by))["url"]]
 
 
 def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> dict[str, str]:

@@ -54,8 +54,8 @@ def item_title(title: ItemTitle | None) -> SafeString:
         for text in [conditional_escape(marked(span.text))]
     )
     more = f' <span class="item-more">{title.more}</span>' if title.rest else ""
-    html = f'<bdi class="item-words" dir="{direction(title.words)}">{words}</bdi>{more}'
-    return mark_safe(html)  # noqa: S308 - each text is escaped above
+    # Each text is escaped above.
+    return mark_safe(f'<bdi class="item-words" dir="{direction(title.words)}">{words}</bdi>{more}')  # noqa: S308
 
 
 @register.simple_tag

@@ -391,9 +391,11 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
             url = memory_item_url(slug, "fact", str(other)) if other else one["url"]
             one["since"] = {"words": "later replaced" if other else "later retired", "url": url}
         elif by.may("memory.change_fact"):
-            for name, change in (("replace_url", "supersede"), ("wrong_url", "invalidate"), ("confirm_url", "confirm")):
-                url = reverse("agent_fact_change", args=[slug, fact.pk, change])
-                one[name] = f"{url}?{urlencode(query)}"
+            changes = {"replace_url": "supersede", "wrong_url": "invalidate", "confirm_url": "confirm"}
+            one |= {
+                name: f"{reverse('agent_fact_change', args=[slug, fact.pk, change])}?{urlencode(query)}"
+                for name, change in changes.items()
+            }
 
 
 DOUBT = "doubt"

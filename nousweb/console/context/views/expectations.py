@@ -240,10 +240,10 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
     rows: dict[str, tuple[ContextRun, Fact | None, str]] = {run.input: (run, None, "") for run in latest[:SUGGESTED]}
     if by.may("memory.view_memoryreview") and by.may("memory.view_fact"):
         reviews = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION)
-        sides = Q(old=OuterRef("pk")) | Q(new=OuterRef("pk"))
-        had = MemoryUsage.objects.filter(run__in=latest[:SUGGESTED], item_type="fact").values_list("item_id", flat=True)
-        doubted = persona_memory(agent, by, Persona.ACTOR).facts.filter(pk__in=[*had] if latest else [])
-        doubted = doubted.filter(Q(active=False) | Exists(reviews.filter(sides, MemoryReview.CONTESTING)))
+        contests = reviews.filter(Q(old=OuterRef("pk")) | Q(new=OuterRef("pk")), MemoryReview.CONTESTING)
+        usages = MemoryUsage.objects.filter(agent=agent, run__in=latest[:SUGGESTED], item_type="fact")
+        had = [*usages.values_list("item_id", flat=True)]
+        doubted = persona_memory(agent, by, Persona.ACTOR).facts.filter(Q(active=False) | Exists(contests), pk__in=had)
         decided = reviews.filter(resolution__in=ONE_HOLDS).select_related("old", "new").order_by("-resolved_at")
         demands = {
             str(old.pk): ("present", new) if (new := old.superseded_by) and new.active else ("absent", old)
@@ -256,8 +256,9 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
             for side in (review.old_id, review.new_id)
         }
         uses = {"usages__agent": agent, "usages__item_type": "fact", "usages__item_id__in": demands}
-        taken = runs.filter(Q(usages__referenced=True) | Q(outcome=FAILURE), **uses)
-        taken = taken.annotate(side=F("usages__item_id"), used=F("usages__referenced"), bad=Q(outcome=FAILURE))
+        taken = runs.filter(Q(usages__referenced=True) | Q(outcome=FAILURE), **uses).annotate(
+            side=F("usages__item_id"), used=F("usages__referenced"), bad=Q(outcome=FAILURE)
+        )
         # The latest one, but rather one that failed, and whose answer refers to it.
         told: Any = taken.order_by("side", "-bad", "-used", "-created_at").distinct("side")
         of_demand = {demands[run.side]: run for run in sorted(told, key=lambda run: (run.bad, run.created_at))}

@@ -203,8 +203,7 @@ def _pane(wanted: ContextRequest, agent: Agent, by: Principal) -> PromptPane:
 def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
     """Run one turn; None if the form has an error, which it then shows."""
     try:
-        request = form.as_request()
-        turn = playground_turn(agent=agent, request=request, keep=form.cleaned_data["keep"], by=by)
+        turn = playground_turn(agent=agent, request=form.as_request(), keep=form.cleaned_data["keep"], by=by)
     except Invalid as error:
         form_refuse(form, error, session_id="session")
         return None
