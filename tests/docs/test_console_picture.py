@@ -17,7 +17,7 @@ MOST_BYTES = 300_000
 SHOWN = (
     *("Home", "Identity", "Prompts", "Memory", "Expectations", "Settings", "Audit"),
     *("Inbox: identity", "High risk", "Current and proposed text", "Never let a page repeat without a note"),
-    *("Why high risk", "Impact", "Approve", "Reject", "Edit", "More", "Discussion", "History"),
+    *("Learned from", "Why high risk", "Impact", "Approve", "Reject", "Edit", "More", "Discussion", "History"),
     *("Protocols · edits", "Environment · adds"),
 )
 """Texts of the picture, which the page must still have."""
