@@ -200,10 +200,11 @@ def program(database: str, folder: Path, *words: str) -> str:
 SCHEDULED = """
 import django
 django.setup()
+from django.utils.module_loading import import_string
 from nousweb.lib.background import tasks_declared
-for task in tasks_declared().values():
+for path, task in tasks_declared().items():
     if task.minutes:
-        task.function()
+        import_string(path)()
 """
 
 
