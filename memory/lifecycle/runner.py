@@ -40,7 +40,7 @@ from memory.layers.event_validation import MAX_KEY_CHARACTERS
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, handlers
 from memory.lifecycle.job_words import handler_label, result_text
-from memory.lifecycle.judge_backlog import TO_RERUN, judgeable, judged_work_open
+from memory.lifecycle.judge_backlog import TO_RERUN, Status, judgeable, judged_work_open
 from memory.models import Event, EventKind, Job, MemoryReview
 from memory.registrations import job_sources
 from memory.services.events import RepeatedKey, events_record
@@ -140,7 +140,6 @@ def _key(job: Job) -> str:
 
 
 log = structlog.get_logger(__name__)
-Status = Job.Status
 MAX_TRIES_FIRST = 3
 MAX_PREPARATIONS = 3
 """Maximum number of preparations in a row, if erasures invalidate them."""

@@ -1,14 +1,13 @@
 """Import conversations of other tools as events: one lazy reader per format, with the position of each event.
 
-A reader yields `Turn`s in the order in which they were said, and `LeftOut` for what becomes no event. The same file
-gives the same turns and positions, by which a repeated import finds what it has stored already.
+A reader yields entries in the order in which they were said, each with the share of the file that is read then (0 to
+1). The same file gives the same turns at the same places, by which a repeated import finds what it has stored already.
 """
 
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,27 +18,31 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.layers.event_validation import EVENT_FIELDS, MAX_KEY_CHARACTERS, events_check
 from memory.services.events import events_record
-from memory.transfer.import_dry_run import PLACE
+from memory.transfer.import_dry_run import placing
 from memory.transfer.json_stream import (
     BadEntry,
     BadJson,
     json_read,
     list_check,
     moment_get,
-    place_shown,
     text_get,
     texts_kept,
     value_get,
 )
 from memory.transfer.readers.entry import (
     CITATIONS,
+    EVENT,
+    SKIPPED,
     THOUGHTS,
+    Entry,
     MessageText,
+    ReadOptions,
     citations_removed,
     kind_left_out,
     message_text,
+    skipped,
 )
-from nousweb.lib import Conflict, Invalid, clock
+from nousweb.lib import clock
 
 TOOL_ROLES = ("tool", "function")
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
@@ -47,40 +50,18 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
 SESSION = re.compile(r"session_[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One event of a file: where it stands (also the seed of its key), and the share of the file read then (0 to 1)."""
-
-    position: str
-    event: dict[str, Any]
-    share: float
+Turns = Iterator[tuple[Entry, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Something of a file that does not become an event, and why."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(ReadOptions):
     """The source of an import: the file, the persona of the memories, and the conversations to read.
 
     `conversation` counts from 1; None takes all.
     """
 
     path: Path
-    persona: str
     conversation: int | None = None
-
-    @property
-    def input_kind(self) -> str:
-        return "user_input" if self.persona == "actor" else "subconscious_prompt"
-
-    @property
-    def output_kind(self) -> str:
-        return "actor_output" if self.persona == "actor" else "subconscious_output"
 
     def chosen(self, conversations: list[Any]) -> list[tuple[int, Any]]:
         """The conversations to import with their numbers."""
@@ -92,7 +73,7 @@ class Source:
         return [numbered[self.conversation - 1]]
 
 
-def read_locomo(source: Source) -> Iterator[Turn]:
+def read_locomo(source: Source) -> Turns:
     """LoCoMo's own format: a list of samples with sessions of turns; each session is a loop.
 
     The first speaker's turns are input, the second's output.
@@ -116,20 +97,18 @@ def read_locomo(source: Source) -> Iterator[Turn]:
                 dia_id = text_get(turn, "dia_id", where, default=f"D{session}:{index}")
                 caption = turn.get("blip_caption")
                 content = f"{speaker}: {text}" + (f" [{caption}]" if isinstance(caption, str) and caption else "")
-                yield Turn(
-                    position=f"{name}/{dia_id}",
-                    event={
-                        "kind": source.input_kind if speaker == first_speaker else source.output_kind,
-                        "content": content,
-                        "loop_id": f"{name}/session_{session}",
-                        "ts": ts,
-                        "metadata": {"speaker": speaker, "dia_id": dia_id},
-                    },
-                    share=(done + (place + 1) / len(sessions)) / len(chosen),
-                )
+                event = {
+                    "kind": source.input_kind if speaker == first_speaker else source.output_kind,
+                    "content": content,
+                    "loop_id": f"{name}/session_{session}",
+                    "ts": ts,
+                    "metadata": {"speaker": speaker, "dia_id": dia_id},
+                }
+                share = (done + (place + 1) / len(sessions)) / len(chosen)
+                yield Entry(EVENT, f"{name}/{dia_id}", fields=event), share
 
 
-def read_jsonl(source: Source) -> Iterator[Turn]:
+def read_jsonl(source: Source) -> Turns:
     """A line an event, with the fields of POST /api/events. Events without a loop share one named by the file."""
     size = max(source.path.stat().st_size, 1)
     read = 0
@@ -146,10 +125,10 @@ def read_jsonl(source: Source) -> Iterator[Turn]:
                 raise BadEntry(where, f"a field is not known: {unknown[0][:60]!r}.")
             ts = event.get("ts")
             event = {"loop_id": source.path.stem[:100].strip() or "import", **event, "ts": moment_get(where, ts)}
-            yield Turn(f"line {number}", event, read / size)
+            yield Entry(EVENT, where, fields=event), read / size
 
 
-def read_openai(source: Source) -> Iterator[Turn | LeftOut]:
+def read_openai(source: Source) -> Turns:
     """Messages of OpenAI's chat completions: a list of them, {"messages": […]}, or many of these (also as lines)."""
     for where, loop_id, message, share, user in _messages(source):
         role = text_get(message, "role", where)
@@ -168,7 +147,7 @@ def read_openai(source: Source) -> Iterator[Turn | LeftOut]:
             for index, (name, arguments, about) in enumerate(_calls(message, where), 1):
                 call = MessageText(f"{name}({arguments})")
                 yield from _turn(where, f" call {index}", base, "tool_call", call, {"tool": name} | about, share)
-            yield from (LeftOut(THOUGHTS) for name in THOUGHT_FIELDS if message.get(name))
+            yield from ((skipped(where, THOUGHTS), share) for name in THOUGHT_FIELDS if message.get(name))
             audio = message.get("audio")
             spoken = texts_kept(audio, "transcript").values() if isinstance(audio, dict) else ()
             words = [said.words, text_get(message, "refusal", where, default=""), *spoken]
@@ -178,7 +157,7 @@ def read_openai(source: Source) -> Iterator[Turn | LeftOut]:
             raise BadEntry(where, f"role {str(role)[:40]!r} is not known.")
 
 
-def read_anthropic(source: Source) -> Iterator[Turn | LeftOut]:
+def read_anthropic(source: Source) -> Turns:
     """Messages of Anthropic's Messages API: {"system", "messages": […]} or the list alone, or many (also as lines)."""
     for where, loop_id, message, share, user in _messages(source):
         role = text_get(message, "role", where)
@@ -195,7 +174,7 @@ def read_anthropic(source: Source) -> Iterator[Turn | LeftOut]:
             suffix = f" block {index}" if len(blocks) > 1 else ""
             held = text_get(block, "type", where, default="")
             if why := kind_left_out(held):
-                yield LeftOut(why)
+                yield skipped(where, why), share
             elif held.endswith("tool_use"):
                 name = text_get(block, "name", where)
                 call = MessageText(f"{name}({json.dumps(block.get('input', {}), ensure_ascii=False)})")
@@ -220,7 +199,7 @@ def _calls(message: dict[str, Any], where: str) -> Iterator[tuple[str, str, dict
         yield text_get(function, "name", where), text_get(function, "arguments", where, default=""), about
 
 
-READERS: dict[str, Callable[[Source], Iterator[Turn | LeftOut]]] = {
+READERS: dict[str, Callable[[Source], Turns]] = {
     "locomo": read_locomo,
     "openai": read_openai,
     "anthropic": read_anthropic,
@@ -262,14 +241,15 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float,
 
 def _turn(
     where: str, suffix: str, base: dict[str, Any], kind: str, said: MessageText, metadata: dict[str, Any], share: float
-) -> Iterator[Turn | LeftOut]:
+) -> Turns:
     """The turn, unless it is empty, and the reasons for parts that are left out."""
-    yield from map(LeftOut, said.left_out)
+    yield from ((skipped(where, why), share) for why in said.left_out)
     words = citations_removed(said.words) if kind.endswith("_output") else said.words
     if words != said.words:
-        yield LeftOut(CITATIONS)
+        yield skipped(where, CITATIONS), share
     if words.strip():
-        yield Turn(where + suffix, {**base, "kind": kind, "content": words, "metadata": metadata}, share)
+        event = {**base, "kind": kind, "content": words, "metadata": metadata}
+        yield Entry(EVENT, where + suffix, fields=event), share
 
 
 def _named(message: dict[str, Any]) -> dict[str, Any]:
@@ -341,57 +321,47 @@ def conversation_import(
     Events belong to `project`, `task` and `user` unless the file says otherwise. Raises Invalid, naming the line or
     turn, and Conflict when a file of this name had something else in this place.
     """
-    source = Source(path, persona, conversation)
+    source = Source(path=path, persona=persona, conversation=conversation)
     keys = {name: key for name, key in (("project", project), ("task", task), ("user", user)) if key}
     left_out: Counter[str] = Counter()
-    for batch, events in _batches(source, format, keys, left_out):
-        with _placing(batch):
+    for batch, events, _ in _batches(source, format, keys, left_out):
+        with placing(batch):
             events_check(events, persona=persona, now=clock.now())
     stored = repeated = 0
-    for batch, events in _batches(source, format, keys, Counter()):
-        with _placing(batch):
+    for batch, events, share in _batches(source, format, keys, Counter()):
+        with placing(batch):
             recorded = events_record(agent=agent, events=events, by=by, persona=persona)
         again = sum(one.repeated for one in recorded)
         stored, repeated = stored + len(recorded) - again, repeated + again
-        progress(batch[-1].share, stored, repeated)
+        progress(share, stored, repeated)
     return ImportedEvents(stored, repeated, left_out)
 
 
 def _batches(
     source: Source, format: str, of_all: dict[str, str], left_out: Counter[str]
-) -> Iterator[tuple[list[Turn], list[dict[str, Any]]]]:
-    """The turns of the file with the events that they become; what is `left_out` is counted."""
+) -> Iterator[tuple[list[Entry], list[dict[str, Any]], float]]:
+    """The turns of the file with the events that they become, and the share that is read; what is `left_out` is
+    counted."""
     turns = _turns(READERS[format](source), left_out)
     while batch := list(islice(turns, BATCH)):
-        keys = [turn.event.get("key") for turn in batch]
-        yield (
-            batch,
-            [
-                of_all | turn.event | {"key": key_of(source.path, turn) if key is None else key}
-                for turn, key in zip(batch, keys, strict=True)
-            ],
-        )
+        entries = [entry for entry, _ in batch]
+        keys = [entry.fields.get("key") for entry in entries]
+        events = [
+            of_all | entry.fields | {"key": key_of(source.path, entry.place) if key is None else key}
+            for entry, key in zip(entries, keys, strict=True)
+        ]
+        yield entries, events, batch[-1][1]
 
 
-def _turns(read: Iterator[Turn | LeftOut], left_out: Counter[str]) -> Iterator[Turn]:
-    for one in read:
-        if isinstance(one, Turn):
-            yield one
+def _turns(read: Turns, left_out: Counter[str]) -> Turns:
+    for entry, share in read:
+        if entry.kind == SKIPPED:
+            left_out[entry.why] += 1
         else:
-            left_out[one.why] += 1
+            yield entry, share
 
 
-@contextmanager
-def _placing(batch: list[Turn]) -> Iterator[None]:
-    """Let refusals name the place in the file."""
-    try:
-        yield
-    except (Invalid, Conflict) as error:
-        detail = PLACE.sub(lambda named: f"{place_shown(batch[int(named[1])].position)}: ", error.detail, count=1)
-        raise type(error)(detail, **error.extra) from error
-
-
-def key_of(path: Path, turn: Turn) -> str:
+def key_of(path: Path, place: str) -> str:
     """The key of a turn: the file's name, without its folder, and the place in it."""
-    room = MAX_KEY_CHARACTERS - len(turn.position) - 1
-    return f"{path.name[-room:].strip() if room > 0 else ''}:{turn.position}"[-MAX_KEY_CHARACTERS:]
+    room = MAX_KEY_CHARACTERS - len(place) - 1
+    return f"{path.name[-room:].strip() if room > 0 else ''}:{place}"[-MAX_KEY_CHARACTERS:]

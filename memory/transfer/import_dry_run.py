@@ -41,7 +41,7 @@ from memory.transfer.readers.entry import (
     skipped,
 )
 from memory.transfer.readers.letta import LEAVE_OUT
-from nousweb.lib import DomainError, Invalid, clock, is_blank
+from nousweb.lib import Conflict, DomainError, Invalid, clock, is_blank
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 """What is read of an archive; large accounts get their conversations in several numbered files."""
@@ -385,13 +385,13 @@ def file_name(request: ImportRequest) -> str:
     return (request.name or request.path.name)[-MAX_FILE_CHARACTERS:]
 
 
-def named_entry(detail: str, batch: Sequence[KeyedEntry]) -> KeyedEntry:
-    """The entry that a refusal names as `events[i]` or `facts[i]`; the first one where it names none."""
-    named = PLACE.match(detail)
-    place = int(named[1]) if named else 0
-    return batch[place] if place < len(batch) else batch[0]
-
-
-def placed_error(error: DomainError, one: KeyedEntry) -> DomainError:
-    """The refusal with the entry's place in the file."""
-    return type(error)(f"{place_shown(one.entry.place)}: {PLACE.sub('', error.detail, count=1)}", **error.extra)
+@contextmanager
+def placing(batch: Sequence[Entry]) -> Iterator[None]:
+    """Let refusals name the place in the file of the entry that they call `events[i]` or `facts[i]`, else of the
+    first."""
+    try:
+        yield
+    except (Invalid, Conflict) as error:
+        named = PLACE.match(error.detail)
+        place = place_shown(batch[int(named[1]) if named else 0].place)
+        raise type(error)(f"{place}: {PLACE.sub('', error.detail, count=1)}", **error.extra) from error

@@ -34,8 +34,7 @@ from memory.transfer.import_dry_run import (
     imported_hashes,
     is_new,
     keyed_batches,
-    named_entry,
-    placed_error,
+    placing,
     provenance_draft,
     provenance_of,
     provenance_put,
@@ -84,10 +83,8 @@ def _fact_learn(
 ) -> ImportedMemory:
     """Learn a fact; its provenance, not stored yet."""
     fields = {**one.entry.fields, "source": source_text(request, one)}
-    try:
+    with placing([one.entry]):
         result = fact_learn(agent=agent, by=by, persona=request.persona, precheck=Precheck(vector), **fields)
-    except (Invalid, Conflict) as error:
-        raise placed_error(error, one) from error
     row = provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), outcome_of(result))
     if changed:
         earlier = provenance_of(agent, request, [one]).get()
@@ -319,10 +316,8 @@ def _count_known(report: ImportReport, one: KeyedEntry, content_hash: str) -> No
 @agent_transaction(of="agent")
 def _events_record(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
     events = [_event(one, request) for one in batch]
-    try:
+    with placing([one.entry for one in batch]):
         recorded = events_record(agent=agent, events=events, by=by, persona=request.persona)
-    except (Invalid, Conflict) as error:
-        raise placed_error(error, named_entry(error.detail, batch)) from error
     rows = [
         provenance_draft(agent, request, one, ItemType.EVENT, str(answer.event.pk), Outcome.STORED)
         for one, answer in zip(batch, recorded, strict=True)
@@ -335,10 +330,8 @@ def _events_record(*, agent: Agent, batch: Sequence[KeyedEntry], request: Import
 @agent_transaction(of="agent")
 def _identity_propose(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
     [one] = batch
-    try:
+    with placing([one.entry]):
         result = identity_propose(agent=agent, by=by, wait=True, **one.entry.fields)
-    except (Invalid, Conflict) as error:
-        raise placed_error(error, one) from error
     key = str(result.proposal.pk) if result.proposal else ""
     provenance_put([provenance_draft(agent, request, one, "changeproposal", key, result.action)])
     return [result.action]

@@ -23,7 +23,6 @@ from memory.embedding.protocol import UNKNOWN
 from memory.models import (
     SAME_WORDS,
     Fact,
-    FactChange,
     MemoryReview,
     carried_keys,
     keys_of,
@@ -38,6 +37,7 @@ from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.changes import (
     FACT_FIELDS,
     TIME_FIELDS,
+    Action,
     endorsement_change,
     fact_change_record,
     fact_confirm,
@@ -51,6 +51,7 @@ from memory.services.facts.changes import (
 from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.memory_write import source_values
 from memory.services.reviews.open_review import review_open
+from memory.services.reviews.states import Resolution
 from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter, known_subjects_of, snapshot_of
 from memory.services.trust import least_trusted
@@ -176,7 +177,6 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
         return cosines
 
 
-Resolution = MemoryReview.Resolution
 MAX_REPEATED_REVIEWS = 5
 """Maximum number of reviews of one sentence and one other subject."""
 
@@ -241,9 +241,6 @@ def _reviews(fact: Fact, stored: Fact) -> Any:
 def _key_prefix(fact: Fact, stored: Fact) -> str:
     named = hashlib.sha256(key_of(fact.subject).encode()).hexdigest()[:24]
     return f"repeated:{stored.pk}:{named}"
-
-
-Action = FactChange.Action
 
 
 def _retiring_check(old: Fact, new: Fact, by: Principal) -> None:

@@ -36,7 +36,7 @@ from memory.policy import (
 from memory.policy.oversight import ConsentRequest
 from memory.services.quarantine.requests import scan_new_text
 from memory.services.reviews.open_review import review_open
-from memory.services.reviews.states import review_reopen, reviews_settle
+from memory.services.reviews.states import Kind, Resolution, Status, review_reopen, reviews_settle
 from memory.services.search_index.writer import index_remove
 from memory.services.trust import screening_class
 from memory.types import all_texts
@@ -54,9 +54,6 @@ MARKED = InjectionMatch(("marked",), 0.0, "")
 """The same, for what a person marked as wrong."""
 NAME_FIELDS = ("kind", "category", "domain", *KEYS, "loop_id")
 """Attributes of memories that are names given by the writer."""
-Kind = MemoryReview.Kind
-Status = MemoryReview.Status
-Resolution = MemoryReview.Resolution
 
 
 def quarantine_review_key(agent_id: int, persona: str, text: str) -> str:

@@ -29,12 +29,10 @@ from memory.policy.oversight import (
     wilson_interval,
 )
 from memory.services.reviews.open_review import pair_review_key
-from memory.services.reviews.states import has_budget_left, opened_record
+from memory.services.reviews.states import Kind, Status, has_budget_left, opened_record
 from nousweb.lib import clock
 
 BY = Principal.of_system("autonomy")
-Kind = MemoryReview.Kind
-Status = MemoryReview.Status
 DECISION_KINDS = {AutomaticDecision.SUPERSEDED: Kind.CONTRADICTION, AutomaticDecision.CONFIRMED: Kind.DUPLICATE}
 SHOWN_AS = ("valid_from", "valid_until", "last_confirmed_at", "confirmation_count")
 """The fields of a fact that an automatic decision changes, and that would tell of it."""

@@ -29,6 +29,7 @@ from memory.policy import (
 from memory.policy.attributes import Cardinality, plural
 from memory.services.reviews.states import (
     OPENED,
+    Status,
     is_budgeted,
     review_reopen,
     reviews_ask_within_budget,
@@ -36,9 +37,6 @@ from memory.services.reviews.states import (
     undecided_mark,
 )
 from nousweb.lib import TooMany, clock
-
-ReviewKind = MemoryReview.Kind
-Status = MemoryReview.Status
 
 
 def pair_review_key(one: UUID, other: UUID) -> str:
@@ -100,7 +98,7 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: Mem
     review = MemoryReview(
         agent=new.agent,
         persona=new.persona,
-        kind=ReviewKind.CONTRADICTION if draft.contradicts else ReviewKind.DUPLICATE,
+        kind=MemoryReview.Kind.CONTRADICTION if draft.contradicts else MemoryReview.Kind.DUPLICATE,
         status=Status.JOINED if question else Status.PENDING,
         details={"question": str(question.pk)} if question else {},
         about=about,
@@ -222,7 +220,7 @@ def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None
     return review_open(
         agent=censor.agent,
         persona=censor.persona,
-        kind=ReviewKind.ESCALATION,
+        kind=MemoryReview.Kind.ESCALATION,
         about=f"escalation:{censor.pk}:{censor.activation_count}",
         by=by,
         censor=censor,

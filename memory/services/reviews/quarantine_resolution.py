@@ -51,6 +51,8 @@ from memory.services.quarantine.memories import (
 )
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.reviews.states import (
+    Kind,
+    Resolution,
     is_budgeted,
     joined_pairs,
     resolution_record,
@@ -63,7 +65,6 @@ from memory.services.subjects.registry import alias_enter, known_subjects_of, sn
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock
 
-Resolution = MemoryReview.Resolution
 QUARANTINE_MODELS: dict[str, type[Model]] = {
     **{
         memory_type.name: memory_type.model
@@ -311,9 +312,6 @@ def quarantined_texts(review: MemoryReview) -> list[str]:
     if review.texts is None:
         return [quarantined_text(memory) for memory in quarantined_memories(review)]
     return review.texts
-
-
-Kind = MemoryReview.Kind
 
 
 def review_state(review: MemoryReview) -> str:

@@ -39,6 +39,9 @@ from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import ANSWERS, attribute_decide, quarantine_resolve, review_state
 from memory.services.reviews.states import (
     REVIEW,
+    Kind,
+    Resolution,
+    Status,
     resolution_record,
     review_lock,
     review_reopen,
@@ -50,10 +53,6 @@ from memory.services.subjects.changes import subject_merge
 from memory.services.subjects.registry import open_subject_review, pair_snapshots, subject_pair_review_key
 from memory.subjects.name_similarity import likeness
 from nousweb.lib import Conflict, Invalid, NotFound, choice_check, existing, text_check, visible_text_check
-
-Kind = MemoryReview.Kind
-Status = MemoryReview.Status
-Resolution = MemoryReview.Resolution
 
 PAIR = (
     Resolution.SAME,

@@ -20,7 +20,9 @@ from memory.policy.oversight import DAY, FACTS, AttentionBudget, AutomaticDecisi
 from nousweb.lib import Conflict, clock, existing
 
 REVIEW = "memory.review_memory"
+Kind = MemoryReview.Kind
 Status = MemoryReview.Status
+Resolution = MemoryReview.Resolution
 
 
 def review_lock(review: MemoryReview) -> MemoryReview:
@@ -101,7 +103,6 @@ def review_reopen(review: MemoryReview, by: Principal) -> None:
 
 
 OPENED = "memory_review.ask"
-Kind = MemoryReview.Kind
 BUDGETED = (Kind.CONTRADICTION, Kind.DUPLICATE, Kind.ATTRIBUTE)
 """The kinds that cost attention. Without an answer to one of them, its facts stay beside each other."""
 
@@ -204,7 +205,6 @@ def _stake(review: MemoryReview) -> tuple[bool, bool, float]:
 
 
 BY = Principal.of_system("reviews")
-Resolution = MemoryReview.Resolution
 ENDED = "The review is no longer applicable: the matter was settled elsewhere."
 
 

@@ -14,11 +14,16 @@ from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.changes import endorsement_change, facts_lock
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.quarantine_resolution import attribute_undecide, quarantine_undo
-from memory.services.reviews.states import REVIEW, review_lock, review_reopen, review_settle, reviews_settle
+from memory.services.reviews.states import (
+    REVIEW,
+    Status,
+    review_lock,
+    review_reopen,
+    review_settle,
+    reviews_settle,
+)
 from memory.services.subjects.changes import subject_change_undo
 from nousweb.lib import Conflict
-
-Status = MemoryReview.Status
 
 
 @agent_transaction(of="review")
