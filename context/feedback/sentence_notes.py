@@ -11,7 +11,7 @@ from context.feedback.content_words import content_words
 from context.models import ContextRun
 from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.comparison.lexicon import RELATIVE_TIMES
+from memory.comparison.lexicon import NUMBER_WORDS, RELATIVE_TIMES
 from memory.comparison.tokenizer import VERB_FORMS, base_form
 
 WORDS_THAT_SAY_SOMETHING, WORDS_OF_A_MEMORY = 3, 2
@@ -35,6 +35,7 @@ _OF_PLANS = {*RELATIVE_TIMES, "already", "next", "step", "plan", "schedul", "int
 _DENYING = {"be", "not"}
 _NO_PROSE = re.compile(r"[{}<>=\|`@;]|\*\*|\[|\w\(|://|::|->|^\s*(?:#|//)")
 """Code, marks of lists and headings: of two such lines that differ neither denies the other."""
+_NUMBER = re.compile(r"(\D*)(\d[\d.,:]*)(\D*)")
 _UNSURE = re.compile(
     r"n['’]t\b|\?|\b(?:not|never|no|nobody|none|cannot|if|unless|would|could|should|may|might|must|can|without|almost|nearly"
     r"|maybe|perhaps|probably|partly|only|again|old|cancell?ed|postponed|when(?:ever)?|once|until|after|each|every|always)\b",
@@ -82,11 +83,7 @@ def sentence_notes(answer: str, marks: dict[int, Spans], memories: Mapping[int, 
             # A sentence of a longer text means what stands around it.
             key: Note(
                 key,
-                *(
-                    compare(nearest[key][0], found[0], bool(has_all - {key}))
-                    if len(memories[key]) <= MAX_CHARACTERS
-                    else ()
-                ),
+                *compare(nearest[key][0], found[0], len(memories[key]) > MAX_CHARACTERS, bool(has_all - {key})),
             )
             for key in compared
         }
@@ -122,26 +119,50 @@ def findings_of(notes: Mapping[int, Sequence[Note]]) -> list[tuple[int, Note]]:
 KINDS = ContextRun.Finding.values
 
 
-def _compared(memory: str, sentence: str, is_elsewhere: bool) -> tuple[str, ...]:
-    """What a memory says of a sentence; `is_elsewhere`: another memory has all its words, so also its number."""
-    if max(len(memory), len(sentence)) > MAX_CHARACTERS or not (_is_statement(memory) and _is_statement(sentence)):
+def _compared(memory: str, sentence: str, is_part: bool, is_elsewhere: bool) -> tuple[str, ...]:
+    """What a sentence of a memory says of one of the answer; `is_part` of a longer text; `is_elsewhere`: another memory
+    has all its words, so also its number."""
+    if max(len(memory), len(sentence)) > MAX_CHARACTERS:
         return ()
     facts = FactSnapshot(memory), FactSnapshot(_OPENING.sub("", sentence, count=1))
     found = compare_facts(*facts)
-    if found.kind is Kind.CHANGED:
+    if found.kind is Kind.SAME:
+        return "same", "Says the same."
+    if is_part or not (_is_statement(memory) and _is_statement(sentence)):
+        return ()
+    if found.kind is Kind.CHANGED and not _may_be_equal(found.old_value, found.new_value):
         values = f" Here: {found.new_value}. There: {found.old_value}." if found.new_value else ""
         return "changed", f"{found.words(found.reasons[0])}{values}", sentence, memory
     codes = {reason.code for reason in found.reasons}
     (old, new), *more = {(reason.old, reason.new) for reason in found.reasons} or {("", "")}
-    # A number in another unit may be the same.
-    is_number = ("number" in codes or f"{old[:1]}{new[:1]}".isdigit()) and " " not in f"{old}{new}"
-    if not more and codes - {"name", "number"} == {"value"} and ("name" in codes or (is_number and not is_elsewhere)):
+    is_number = bool(_number(old) and _number(new)) and not is_elsewhere
+    if not more and codes - {"name", "number"} == {"value"} and ("name" in codes or is_number):
+        if _may_be_equal(old, new):
+            return ()
         what = "name" if "name" in codes else "number"
         return "changed", f"Says it with another {what}. Here: {new}. There: {old}.", sentence, memory
     denied = [[base for text in fact.texts if (base := base_form(text)) not in _DENYING] for fact in facts]
-    if denied[0] == denied[1] and sum(text == "not" for fact in facts for text in fact.texts) == 1:
+    past = [sum(text.endswith("+ed") for text in fact.texts) for fact in facts]
+    if denied[0] == denied[1] and past[0] == past[1] and sum(text == "not" for one in facts for text in one.texts) == 1:
         return "changed", "One denies what the other one says.", sentence, memory
-    return ("same", "Says the same.") if found.kind is Kind.SAME else ()
+    return ()
+
+
+def _may_be_equal(old: str, new: str) -> bool:
+    """Whether two values may be the same number in other words: equal ones, or one in another unit."""
+    (before, number), (after, other) = _number(old) or ("", ""), _number(new) or ("", "")
+    return bool(number and other) and (before != after or number == other)
+
+
+def _number(text: str) -> tuple[str, str] | None:
+    """What stands around the number of a value, as its unit, and the number; None without a single one."""
+    # A value may be told once for each word that names it.
+    text = " ".join(dict.fromkeys(text.split()))
+    found = _NUMBER.fullmatch(NUMBER_WORDS.get(text.lower(), text))
+    if found is None:
+        return None
+    number = found[2].rstrip(".,:").replace(",", "")
+    return f"{found[1]}…{found[3].strip().lower()}", number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def _is_statement(text: str) -> bool:

@@ -21,7 +21,7 @@ from context.engine.retrieval.recent_conversations import RECENT_SECTION
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference, answer_references
 from context.feedback.sentence_notes import findings_of, sentence_notes
 from context.models import ASSEMBLE, REPORT, ContextRun, MemoryUsage
-from identity.models import Agent
+from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from identity.services.audit import audit_record
@@ -154,6 +154,9 @@ def _keep(
         return _first_report(run, response)
     if run.recalls.count() != recalls:
         return None
+    # A person may judge the task before its answer is reported.
+    if run.outcome and _outcome_author(run) == AuditEvent.Kind.PERSON:
+        finding = ""
     uses: list[ItemUse] = []
     rows: list[MemoryUsage] = []
     moment = clock.now()
@@ -219,6 +222,12 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
         message=run.outcome_note,
     )
     return run
+
+
+def _outcome_author(run: ContextRun) -> str | None:
+    """The kind of author who reported the outcome of a run last."""
+    records = AuditEvent.objects.filter(agent=run.agent_id).of_object("contextrun", run.pk)
+    return records.filter(action="context.outcome").order_by("-id").values_list("author_kind", flat=True).first()
 
 
 def run_lock(run: ContextRun) -> ContextRun:

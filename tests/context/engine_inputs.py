@@ -44,7 +44,6 @@ def resolved_request(
         weights=weights,
         files=files,
         scale=1.0,
-        thresholds_divisor=1.0,
         limits=limits or {},
         budget=ContextBudget(total),
     )

@@ -36,6 +36,7 @@ from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_s
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
+from tests.context.engine_inputs import resolved_request
 from tests.factories import make_fact, make_facts, make_run, pair_review
 from tests.http import browser, markup
 
@@ -107,6 +108,13 @@ def test_impact_of_a_replaced_profile_fact_equals_what_happens(ada, asked, actor
     now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
     assert now == row.after
     assert row.after.index("Be kind.") < row.after.index("Always ask."), "what is new comes last"
+
+
+def test_trial_of_budgets_lowers_thresholds_of_a_request_with_fill_as_saved_ones_do():
+    resolved = resolved_request()
+    resolved = replace(resolved, request=replace(resolved.request, fill=True))
+    tried = resolved.with_budgets({"total": 60_000})
+    assert tried.thresholds_divisor > resolved.thresholds_divisor > 1
 
 
 def test_impact_of_budgets_equals_what_happens_when_they_are_saved(ada, asked, reviewer, charlie):

@@ -203,10 +203,9 @@ class QueryAnalysis:
 class ResolvedRequest:
     """All decisions before memory is read.
 
-    `now` is the moment from which ages count, for a context of the past that of the past. `thresholds_divisor` divides
-    the thresholds, 1 unless the request has `fill`. `scale` multiplies the usual number of items, 1 or more; `limits`
-    are items by type, `weights` shares by scope. `zone` is the user's, `recent` says when the last conversations are
-    listed. `embedding` is the pending vector of the input, None if nothing is
+    `now` is the moment from which ages count, for a context of the past that of the past. `scale` multiplies the usual
+    number of items, 1 or more; `limits` are items by type, `weights` shares by scope. `zone` is the user's, `recent`
+    says when the last conversations are listed. `embedding` is the pending vector of the input, None if nothing is
     searched. `rows` are the rows of the agent that are loaded already, None if each must be loaded by itself.
     """
 
@@ -219,7 +218,6 @@ class ResolvedRequest:
     files: tuple[str, ...]
     scale: float
     limits: Mapping[str, int]
-    thresholds_divisor: float
     budget: ContextBudget
     session: SessionState = NO_SESSION
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
@@ -227,6 +225,11 @@ class ResolvedRequest:
     rows: PreloadedRows | None = None
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo(settings.TIME_ZONE))
     recent: RecentMode = RecentMode.ON_QUESTIONS
+
+    @property
+    def thresholds_divisor(self) -> float:
+        """Divides the thresholds: 1 unless the request has `fill`."""
+        return max(1.0, self.budget.total / FILL_TOKENS) if self.request.fill else 1.0
 
     @property
     def clock(self) -> LineClock:
@@ -355,7 +358,6 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         files=tuple(dict.fromkeys([*request.files, *analysis.intent.files])),
         scale=scale,
         limits=limits_of(analysis.plan, profile, scale=scale),
-        thresholds_divisor=max(1.0, budget.total / FILL_TOKENS) if request.fill else 1.0,
         budget=budget,
         session=session,
         contested=ContestedPolicy.of_config(agent.config),

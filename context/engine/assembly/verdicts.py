@@ -159,4 +159,6 @@ class Verdict:
             "superseded_by": hit.retirement.successor if hit.retirement else "",
             "factors": [[name, round(factor, 3)] for name, factor in self.factors],
             "happened_at": hit.happened_at.isoformat().replace("+00:00", "Z"),
+            # A fact that is true from another time is found by that of its record.
+            **({"found_at": hit.recorded_at.isoformat()} if hit.type == "fact" else {}),
         }

@@ -32,7 +32,7 @@ from memory.services.quarantine.memories import (
     scan_agent_text,
     scan_memory,
 )
-from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, event_put, item_lock
+from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, event_put, item_lock, loops_resummarise
 from memory.services.trust import screening_class
 from nousweb.lib import Conflict, NotAllowed, clock
 from nousweb.lib.injection.scan import RULES_NAME, scan_text
@@ -177,6 +177,7 @@ def _quarantine_event(*, agent: Agent, key: Any) -> int:
     for _, text, match in quarantine_entries([entry]):
         if not was_quarantined:
             event_put(entry, origin=entry.origin, quarantined=True)
+            loops_resummarise(agent.pk, entry.persona, [entry.event_id])
             audit_record(
                 by=BY, action="memory.hold", target=entry.event, agent=agent, before={"quarantined": False},
                 after={"quarantined": True},

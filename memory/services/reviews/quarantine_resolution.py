@@ -5,7 +5,7 @@ attributes: how many values one has at a time, for all its facts, past and futur
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cmp_to_key
@@ -92,13 +92,15 @@ def quarantine_resolve(
             before = _keep_quarantined(review.agent_id, kind, key, by, comment)
         if before is not None:
             done.append([kind, key, before])
+    loops_resummarise(review.agent_id, review.persona, _events(done))
     return {"quarantined": done}
 
 
 def quarantine_undo(review: MemoryReview, by: Principal) -> None:
     """Undo the resolution: quarantine the allowed memories again, put those to use that were, and take back the
     invalidation of facts."""
-    for kind, key, before in review.before.get("quarantined", []):
+    done = review.before.get("quarantined", [])
+    for kind, key, before in done:
         held = before.get("quarantined", True)
         if kind == "working":
             quarantine_working_text(review.agent_id, key)
@@ -121,6 +123,11 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
                 put_to_use(row)
                 if isinstance(row, Fact):
                     _fact_enter(row, review, by)
+    loops_resummarise(review.agent_id, review.persona, _events(done))
+
+
+def _events(done: Sequence[Sequence[Any]]) -> list[int]:
+    return [int(key) for kind, key, _ in done if kind == "event"]
 
 
 def _undo_record(target: Any, by: Principal, *, quarantined: bool) -> None:
@@ -167,13 +174,12 @@ def put_to_use(row: Any) -> None:
 
 
 def event_put(entry: LongTermEntry, *, origin: str, quarantined: bool) -> None:
-    """Give an event this state, in the index and in the summary of its loop too."""
+    """Give an event this state, in the index too; `loops_resummarise` is due after it."""
     entry.put(origin=origin, quarantined=quarantined)
     if quarantined:
         index_remove(entry.agent_id, entry.persona, "event", [str(entry.event_id)])
     else:
         index_put([entry_of(entry)])
-    loop_resummarise(entry)
 
 
 def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
@@ -255,12 +261,12 @@ def item_lock(agent_id: int, kind: str, key: Any) -> Any:
     return rows.filter(agent=agent_id, pk=key).first()
 
 
-def loop_resummarise(entry: LongTermEntry) -> None:
-    """Write the summary of the loop of an event again, after the event was quarantined or released: prompts have it."""
-    loops = LoopSummary.objects.filter(
-        agent=entry.agent_id, persona=entry.persona, loop_id=entry.loop_id, closed_at__isnull=False
-    )
-    if loops.update(covered_events=0):
+def loops_resummarise(agent_id: int, persona: str, events: Collection[int]) -> None:
+    """Write the summaries of the loops of events again, each once, after these were quarantined or released: prompts
+    have them."""
+    of_events = LongTermEntry.objects.filter(agent=agent_id, persona=persona, event__in=events).values("loop_id")
+    loops = LoopSummary.objects.filter(agent=agent_id, persona=persona, loop_id__in=of_events, closed_at__isnull=False)
+    if events and loops.update(covered_events=0):
         loops_summarise(loops.values_list("pk", flat=True))
 
 

@@ -624,13 +624,17 @@ def _reached(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
 def _by_time(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
     """The day of a memory that was found because the question asks about its time, whatever its words."""
     may_be = time and candidate.get("relevance") and candidate["verdict"] != "below_threshold"
-    return str(candidate["happened_at"])[:10] if may_be and _happened_within(candidate, time) else ""
+    return _found_at(candidate)[:10] if may_be and _happened_within(candidate, time) else ""
+
+
+def _found_at(candidate: Mapping[str, Any]) -> str:
+    return str(candidate.get("found_at") or candidate.get("happened_at") or "")
 
 
 def _happened_within(candidate: Mapping[str, Any], time: Mapping[str, str]) -> bool:
     """Whether a memory is of the period that a question asks about."""
     start, end, at = (
         datetime.fromisoformat(text) if text else None
-        for text in (time.get("start"), time.get("end"), candidate.get("happened_at"))
+        for text in (time.get("start"), time.get("end"), _found_at(candidate))
     )
     return at is not None and (start is None or start <= at) and (end is None or at < end)

@@ -522,6 +522,11 @@ def test_answer_that_no_memory_supports_puts_its_success_in_doubt(ada, actor, al
     assert "Success?" not in text(browser(bob).get(run.get_absolute_url())), "a person's word is not in doubt"
     assert not any(doubt in text(browser(bob).get(address)) for address in listed)
     assert "are in doubt" not in text(browser(bob).get(reverse("home")))
+    judged = make_run(ada, actor)
+    context_outcome(run=judged, outcome="success", note="", by=Principal.of_user(bob))
+    context_respond(run=judged, response="The ledger volume was extended by 100 GB.", by=actor)
+    judged.refresh_from_db()
+    assert not judged.in_doubt, "nor if it came before the answer"
 
 
 def test_failed_run_says_which_memory_of_its_prompt_is_contradicted_by_now(ada, actor, bob, system):
