@@ -15,6 +15,7 @@ erasers = [
     "memory.services.erasure.steps.jobs_erase",
     "memory.services.erasure.steps.imports_erase",
     "memory.services.erasure.steps.sources_erase",
+    "memory.services.erasure.steps.proposals_unlink",
     "memory.transfer.file_runs.runs_erase",
 ]
 """Each takes an `Erasure`, erases the rows of its app in the transaction of the erasure, and returns numbers of rows by

@@ -27,7 +27,15 @@ from memory.models import (
 )
 from memory.services.decisions import decision_record
 from memory.services.documents import document_put
-from memory.services.erasure import agent_erase, document_erase, fact_erase, project_erase, subject_erase
+from memory.services.erasure import (
+    agent_erase,
+    document_erase,
+    event_erase,
+    fact_erase,
+    project_erase,
+    subject_erase,
+    user_erase,
+)
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
@@ -159,6 +167,36 @@ def test_erasure_of_a_subject_ignores_case_and_covers_both_personas(ada, actor, 
     assert AuditEvent.objects.get(action="subject.erase").object_label == "A subject"
     with pytest.raises(NotFound):
         subject_erase(agent=ada, subject="zanzibar q", by=admin, reason="again")
+
+
+@pytest.mark.parametrize(
+    "erase",
+    [
+        lambda fact, event, **by: [fact_erase(fact=fact, **by), event_erase(event=event, **by)],
+        lambda fact, event, **by: [event_erase(event=event, facts=[fact.pk], **by)],
+        lambda fact, event, **by: [subject_erase(agent=fact.agent, subject="zanzibar", **by)],
+        lambda fact, event, **by: [project_erase(agent=fact.agent, project="zeus", **by)],
+        lambda fact, event, **by: [user_erase(agent=fact.agent, user="mia", **by)],
+    ],
+    ids=["fact and event", "event with facts", "subject", "project", "user"],
+)
+def test_erasure_leaves_no_name_of_it_in_what_a_proposal_was_learned_from(ada, actor, admin, erase):
+    keys = {"project": "zeus", "user": "mia"}
+    fact = fact_learn(agent=ada, content=SECRET, subject="Zanzibar", by=actor, **keys).fact
+    [event] = make_events(ada, actor, "Ask at the harbour.", **keys)
+    [kept] = make_events(ada, actor, "Ask at the harbour again.")
+    named = [f"event {kept.pk}", f"fact {fact.pk}", f"event {event.pk}"]
+    for place, status in enumerate(ChangeProposal.Status):
+        proposal = identity_propose(
+            agent=ada, section="values", content=f"Wish {place}.", learned_from=named, by=actor, wait=True
+        ).proposal
+        proposal.put(status=status)
+    receipts = erase(fact, event, by=admin, reason="Asked.")
+    gone = named[1:2] if Event.objects.filter(pk=event.pk).exists() else named[1:]
+    left = ChangeProposal.objects.values_list("learned_from", flat=True)
+    assert [*left] == [[name for name in named if name not in gone]] * len(ChangeProposal.Status)
+    assert {receipt.rows["changeproposal"] for receipt in receipts} == {len(ChangeProposal.Status)}
+    assert "changeproposal" not in receipts[0].still_quoted
 
 
 def test_erasure_counts_and_keeps_what_still_quotes_the_fact(ada, actor, admin):

@@ -130,7 +130,7 @@ class Story:
         return answer
 
     def fact(self, number: int, word: str) -> Target:
-        """In prompts, answers, working memory, searches and addresses."""
+        """In prompts, answers, working memory, searches and addresses; named by a proposal."""
         known = self.learn(f"The {word} key hangs behind the clock.", f"key {number}")["fact"]
         asked = {"session_id": f"s{number}", "input": f"Where does the {word} key hang?"}
         shown = self.call("POST", "/context", asked)
@@ -138,6 +138,9 @@ class Story:
         self.call("POST", f"/context/{shown['id']}/response", {"response": f"The {word} key hangs behind the clock."})
         self.call("GET", f"/recall?{urlencode({'q': f'{word} key'})}")
         self.call("POST", f"/working/s{number}/items", {"text": f"Note: {known['content']}"})
+        if number < MAX_PROPOSALS * len(KINDS):
+            named = {"mode": "propose", "learned_from": [f"fact {known['id']}"]}
+            self.call("PUT", "/identity/values", {"content": f"Ask {number} times.", **named})
         return "fact", known["id"]
 
     def replaced(self, number: int, word: str) -> Target:

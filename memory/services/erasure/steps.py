@@ -431,6 +431,24 @@ def events_leave_reviews(erasure: Erasure) -> list[UUID]:
     return alone
 
 
+def proposals_unlink(erasure: Erasure) -> Mapping[str, int]:
+    """Take the names of erased facts and events out of what proposals were learned from, whatever became of those."""
+    proposals = (
+        ChangeProposal.objects.filter(agent=erasure.agent).exclude(learned_from=[]).only("agent", "learned_from")
+    )
+    named = {name for row in proposals for name in row.learned_from}
+    gone = {f"{kind} {key}" for kind, keys in erasure.items.items() for key in keys}
+    if erasure.keys:
+        events = Event.objects.filter(pk__in=[name[6:] for name in named if name.startswith("event ")])
+        gone.update(
+            f"event {key}" for key in events.filter(agent=erasure.agent, **erasure.keys).values_list("pk", flat=True)
+        )
+    naming = [row for row in proposals if not gone.isdisjoint(row.learned_from)]
+    for row in naming:
+        row.put(learned_from=[name for name in row.learned_from if name not in gone])
+    return {"changeproposal": len(naming)} if naming else {}
+
+
 def sources_erase(erasure: Erasure) -> Mapping[str, int]:
     """Forget the sources of erased facts and documents, since their addresses may tell what they said."""
     of_facts = Fact.objects.filter(agent=erasure.agent, pk__in=erasure.fact_ids, source_ref__isnull=False)
