@@ -17,7 +17,7 @@ from context.expectations.services import (
     expectations_verify,
     request_of,
 )
-from context.models import Expectation
+from context.models import Expectation, MemoryUsage
 from context.services.context import context_outcome, context_respond
 from identity.principal import Principal
 from memory.models import Fact
@@ -271,6 +271,28 @@ def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, co
     assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed]
     one = Expectation.objects.get()
     assert (one.input, one.requirement, one.item_id) == (run.input, "present", str(review.old_id))
+
+
+def test_failed_prompt_with_a_contested_fact_suggests_to_resolve_it_and_no_side(ada, actor, console, reviewer, billing):
+    held = "The pier closes in storms."
+    review = make_review(ada, reviewer, held, "The pier stays open in storms.", subject="pier")
+    embed_pending_rows()
+    runs = [make_run(ada, actor, question) for question in ("Does the pier close in storms?", QUESTION)]
+    for run in runs:
+        context_respond(run=run, response=held, by=actor)
+        context_outcome(run=run, outcome="failure", by=actor)
+    # The second had a contested one too, but more can be said of one that is wrong.
+    also = {"persona": "actor", "item_type": "fact", "item_id": review.new_id, "referenced": True, "overlap": 1}
+    MemoryUsage.objects.create(agent=ada, run=runs[1], **also)
+    fact_invalidate(fact=billing, reason="Never was.", by=reviewer)
+    page = console.get(PAGE)
+    assert [(run, demand) for run, _, demand in page.context["suggested"]] == [
+        (runs[1], f"absent fact {billing.pk}"),
+        (runs[0], ""),
+    ]
+    assert page.context["suggested"][1][1] == review.old, "of both sides the one that the answer refers to"
+    assert f'href="{review.get_absolute_url()}"' in text_of(page)
+    assert "had the contested fact" in text_of(page)
 
 
 def test_failed_prompt_suggests_the_fact_that_took_the_place_of_one_it_had(ada, actor, console, reviewer, billing):

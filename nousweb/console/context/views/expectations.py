@@ -12,7 +12,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, Window, prefetch_related_objects
+from django.db.models import F, OuterRef, Prefetch, Q, Window, prefetch_related_objects
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
@@ -227,7 +227,8 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
 def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> list[tuple[ContextRun, Fact | None, str]]:
     """Prompts about whose questions there is no expectation: those that failed in the last two weeks, and the latest
     ones whose answer took a side of a contradiction that was resolved since. Each with the fact that holds now, or that
-    is in doubt and a failed prompt had, and what may be demanded of it ("present fact <id>")."""
+    does not any more and a failed prompt had, and what may be demanded of it ("present fact <id>"); or else with one
+    that is contested, of which nothing can be demanded before its review (`contest`) is resolved."""
     runs = (
         ContextRun.objects.visible_to(by)
         .filter(agent=agent, as_of=None)
@@ -240,13 +241,16 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
     rows: dict[str, tuple[ContextRun, Fact | None, str]] = {run.input: (run, None, "") for run in latest[:SUGGESTED]}
     if by.may("memory.view_memoryreview") and by.may("memory.view_fact"):
         reviews = visible_reviews(by).filter(agent=agent, kind=MemoryReview.Kind.CONTRADICTION)
-        contests = reviews.filter(Q(old=OuterRef("pk")) | Q(new=OuterRef("pk")), MemoryReview.CONTESTING)
+        contests = reviews.filter(Q(old=OuterRef("pk")) | Q(new=OuterRef("pk")), MemoryReview.CONTESTING).values("pk")
         usages = MemoryUsage.objects.filter(agent=agent, run__in=latest[:SUGGESTED], item_type="fact")
         had = [*usages.values_list("item_id", flat=True)]
-        doubted = persona_memory(agent, by, Persona.ACTOR).facts.filter(Q(active=False) | Exists(contests), pk__in=had)
+        facts = persona_memory(agent, by, Persona.ACTOR).facts.filter(pk__in=had).annotate(contest=contests[:1])
+        doubted = facts.filter(Q(active=False) | Q(contest__isnull=False))
         decided = reviews.filter(resolution__in=ONE_HOLDS).select_related("old", "new").order_by("-resolved_at")
         demands = {
-            str(old.pk): ("present", new) if (new := old.superseded_by) and new.active else ("absent", old)
+            str(old.pk): ("present", new)
+            if (new := old.superseded_by) and new.active
+            else ("" if old.active else "absent", old)
             for old in doubted.select_related("superseded_by")
         } | {
             str(side): ("present", fact)
@@ -259,12 +263,14 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
         taken = runs.filter(Q(usages__referenced=True) | Q(outcome=FAILURE), **uses).annotate(
             side=F("usages__item_id"), used=F("usages__referenced"), bad=Q(outcome=FAILURE)
         )
-        # The latest one, but rather one that failed, and whose answer refers to it.
+        # The latest one, but rather one that failed, and whose answer refers to it; of its facts, rather one of which
+        # something can be demanded.
         told: Any = taken.order_by("side", "-bad", "-used", "-created_at").distinct("side")
-        of_demand = {demands[run.side]: run for run in sorted(told, key=lambda run: (run.bad, run.created_at))}
+        by_weight = sorted(told, key=lambda run: (run.bad, demands[run.side][0] > "", run.created_at, bool(run.used)))
+        of_demand = {demands[run.side]: run for run in by_weight}
         checked = {one.item_id for one in found}
         rows |= {
-            run.input: (run, fact, f"{requirement} fact {fact.pk}")
+            run.input: (run, fact, requirement and f"{requirement} fact {fact.pk}")
             for (requirement, fact), run in of_demand.items()
             if str(fact.pk) not in checked
         }
