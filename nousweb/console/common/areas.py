@@ -1,7 +1,7 @@
 """The areas of the console, which the rail lists, and the pages of each, which are its tabs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nousweb.console.common import memory_types
 
@@ -225,6 +225,13 @@ PLACES: Mapping[str, tuple[Area, AreaPage]] = {
     for name in (page.name, *(name for _, name, _ in page.views))
 }
 """The area and the page by URL name, also for the views of a page."""
+
+DOORS: Mapping[str, tuple[AreaPage, ...]] = {
+    page.name: (page, *(replace(page, label=view[0], name=view[1], right=view[2]) for view in page.views[1:]))
+    for area in AREAS
+    for page in area.pages
+}
+"""By URL name, a page and the views that lead to what else is there for those who may not see it."""
 
 
 def place_of(url_name: str) -> tuple[Area, AreaPage] | None:

@@ -25,6 +25,7 @@ from nousweb.access.roles import role_of
 from nousweb.console.common.areas import (
     ADMINS,
     AREAS,
+    DOORS,
     OWNERS,
     PARENT_PAGES,
     PLACES,
@@ -106,7 +107,8 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
 
     rail, tabs, places, parts = [], [], [], []
     for area in AREAS:
-        pages = [page for page in area.pages if may(page.right)] if chosen or not area.of_agent else []
+        doors = [[door for door in DOORS[page.name] if may(door.right)] for page in area.pages]
+        pages = [first for first, *_ in filter(None, doors)] if chosen or not area.of_agent else []
         first = next(iter(pages), area.page if area.page and may(area.page.right) else None)
         if first is None:
             continue
@@ -115,7 +117,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
             {
                 "label": page.label,
                 "url": address(area, page, chosen),
-                "active": is_here and here is not None and here[1] is page,
+                "active": is_here and PLACES[page.name] == here,
                 "count": waiting.get(address(area, page, chosen)),
                 "words": " ".join([page.words, *(label for label, _, right in page.views if may(right))]),
                 "is_apart": page.is_apart,

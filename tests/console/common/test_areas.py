@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.html import strip_tags
@@ -145,6 +145,27 @@ def test_tabs_are_the_same_on_each_page_and_lead_to_every_other(ada: Agent, owne
         views = page.get("layouts") or page["nav"]["views"]
         assert name == "facts" or f"/agents/ada/{name}/" in [one["url"].partition("?")[0] for one in views]
     assert "Censors" in [one["label"] for one in client.get("/agents/ada/settings/").context["nav"]["tabs"]]
+
+
+@pytest.mark.parametrize(
+    ("rights", "name", "tabs", "views"),
+    [
+        (["view_event"], "events", ["Events"], ["Sessions", "Events"]),
+        (["view_workingmemory"], "working", ["Working memory"], []),
+        (["view_event", "view_workingmemory"], "working", ["Events"], ["Sessions", "Events", "Working memory"]),
+        (["manage_user"], "users", ["Users"], []),
+    ],
+)
+def test_tab_leads_to_the_view_of_its_page_that_one_may_see(
+    ada: Agent, rights: list[str], name: str, tabs: list[str], views: list[str]
+) -> None:
+    person = User.objects.create_user("emil")
+    person.user_permissions.set(Permission.objects.filter(codename__in=["view_agent", *rights]))
+    page = browser(person).get(f"/agents/ada/{name}/").context
+    nav = page["nav"]
+    assert [one["label"] for one in nav["tabs"] if one["active"]] == tabs == [one["label"] for one in nav["tabs"]]
+    assert browser(person).get(nav["tabs"][0]["url"]).status_code == 200
+    assert [one["label"] for one in page.get("layouts", ()) or (nav["views"][1:] and nav["views"])] == views
 
 
 def test_views_of_a_page_keep_the_persona(ada: Agent, owner: User) -> None:

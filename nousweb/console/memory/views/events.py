@@ -31,7 +31,7 @@ from nousweb.console.memory.page_context import (
 )
 from nousweb.lib.errors import NotFound
 
-VIEW = "memory.view_event"
+VIEW, VIEW_WORKING = "memory.view_event", "memory.view_workingmemory"
 PREVIEW_CHARACTERS = 600
 UNFOLDED_EVENTS = 20
 FACTS_SHOWN = 50
@@ -40,13 +40,16 @@ MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
 
 
 def event_layouts(request: HttpRequest, scope: PersonaScope, shown: str) -> list[dict[str, Any]]:
-    """The log by session or event by event, and what sessions keep in mind, of which the page has the one that is
-    `shown`."""
+    """The log by session or event by event, and what sessions keep in mind, as far as one may see them; the page has
+    the one that is `shown`."""
     rest = query_without(request, "view")
     events, working = (reverse(name, args=[scope.agent.slug]) for name in ("agent_events", "agent_working"))
     flat = "&".join(part for part in (rest, "view=events") if part)
-    urls = {"Sessions": f"{events}?{rest}", "Events": f"{events}?{flat}", "Working memory": f"{working}?{rest}"}
-    return [{"label": label, "url": url, "active": label == shown} for label, url in urls.items()]
+    urls = {
+        **({"Sessions": f"{events}?{rest}", "Events": f"{events}?{flat}"} if scope.by.may(VIEW) else {}),
+        **({"Working memory": f"{working}?{rest}"} if scope.by.may(VIEW_WORKING) else {}),
+    }
+    return [{"label": label, "url": url, "active": label == shown} for label, url in urls.items() if len(urls) > 1]
 
 
 EVENTS = MemoryList(
