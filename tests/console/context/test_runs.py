@@ -510,6 +510,7 @@ def test_answer_that_no_memory_supports_puts_its_success_in_doubt(ada, actor, al
     assert "Success?" in shown
     assert "Every name and number" not in shown
     assert f"?run={run.pk}#new" in shown
+    assert re.search(r'<form[^>]*id="outcome"[^>]*><input type="hidden" name="csrfmiddlewaretoken"', page.text)
     assert "Set to failure" not in text(browser(alice).get(run.get_absolute_url())), "who may not"
     runs, session = reverse("agent_context_runs", args=["ada"]), reverse("agent_context_session", args=["ada"])
     listed = [runs, f"{runs}?outcome=doubt", f"{session}?session={run.session_id}"]
