@@ -292,7 +292,7 @@ def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> 
     runs = ContextRun.objects.filter(failed, created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
     found = (
         for_visible_agents(runs, sight)
-        .order_by("-created_at", "-id")
+        .order_by(Case(When(ContextRunQuerySet.DOUBT & ~incomplete, then=1), default=0), "-created_at", "-id")
         .annotate(slug=F("agent__slug"), question=Left("input", INPUT_READ), answer=Left("response", INPUT_READ))
         .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
         .values_list("id", "slug", "question", "answer", "outcome", "finding", "created_at", "incomplete")
@@ -301,7 +301,8 @@ def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> 
 
 
 FAILED = board_query(_failed, "now", "day", "fortnight")
-"""The latest of 14 days, each with the number of all that lacked a section in the last one."""
+"""The latest of 14 days, those that are only in doubt last, each with the number of all that lacked a section in the
+last day."""
 
 
 def failed_prompts(rows: Rows) -> list[dict[str, Any]]:

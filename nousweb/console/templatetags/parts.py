@@ -319,7 +319,8 @@ def postform(
     has its token also within an include that is given nothing else."""
     given = {"method": "post", "action": _url(page, address, query), "class": look, **attributes}
     html = _html({name.replace("_", "-"): value for name, value in given.items()})
-    token = format_html('<input type="hidden" name="csrfmiddlewaretoken" value="{}">', get_token(context.request))
+    request = context.request  # type: ignore[attr-defined]
+    token = format_html('<input type="hidden" name="csrfmiddlewaretoken" value="{}">', get_token(request))
     return format_html("<form{}>{}{}</form>", html, token, SafeString(content))
 
 
@@ -358,7 +359,9 @@ def with_memories(sentence: str, memories: Mapping[str, tuple[str, str]]) -> Saf
 
 
 @register.simple_tag
-def check_slots(checks: Sequence[Mapping[str, Any]], url: str, since: datetime | None, at: datetime) -> SafeString:
+def check_slots(
+    checks: Sequence[Mapping[str, Any]], url: str, since: datetime | None, at: datetime | None
+) -> SafeString:
     """The last checks of an expectation as a row of marks: runs of one state with a link each to their prompt, or else
     to its page (`url`), and below them when the first (`since`) and the last were."""
     drawn = SafeString("")
@@ -367,7 +370,8 @@ def check_slots(checks: Sequence[Mapping[str, Any]], url: str, since: datetime |
         link = '<a href="{}" aria-label="{}">{}</a>'
         drawn += format_html(link, run["url"] or url, run["told"], marks) if run["state"] else marks
     drawn = format_html('<span class="checks">{}</span>', drawn)
-    if not since:
+    # One that is retired has no last check.
+    if not since or not at:
         return drawn
     before = mark_safe("<i></i>" * len(checks[0]["slots"]))  # noqa: S308 - nothing in it is given
     first = time_of(since) if age_or_day(since) != age_or_day(at) else ""

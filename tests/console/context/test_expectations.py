@@ -79,6 +79,7 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     retired = console.post(f"{PAGE}{one.pk}/?list=1", {"action": "retire"})
     assert retired.url == PAGE, "the menu of a row leads back to the list"
     assert "expectation of Ada" not in text_of(console.get("/"))
+    assert str(one.pk) in text_of(console.get(f"{PAGE}?state=retired"))
 
 
 STATES = ("passed", "failed")

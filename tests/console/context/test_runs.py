@@ -508,7 +508,7 @@ def test_answer_that_no_memory_supports_puts_its_success_in_doubt(ada, actor, al
     assert "only plans this." in shown
     assert [piece.text for piece in page.context["answer"] if piece.look == "answer-doubtful"] == ["was", "extended"]
     assert "Success?" in shown
-    assert "Every name and number" not in shown
+    assert "Its names and numbers" not in shown
     assert f"?run={run.pk}#new" in shown
     assert re.search(r'<form[^>]*id="outcome"[^>]*><input type="hidden" name="csrfmiddlewaretoken"', page.text)
     assert "Set to failure" not in text(browser(alice).get(run.get_absolute_url())), "who may not"
@@ -590,7 +590,7 @@ def test_run_says_which_names_and_numbers_of_its_answer_are_not_in_the_prompt(ad
     run, client = make_run(ada, actor), browser(alice)
     context_respond(run=run, response="The ledger export failed: the replica disk was 91% full.", by=actor)
     page = text(client.get(run.get_absolute_url()))
-    assert "Every name and number that was checked comes from what the agent was given." in page
+    assert "Its names and numbers are all in what the agent was given; no more was checked." in page
     answer = "The replica disk was 91 % full of 250 GB. Ask Dave on Tuesday."
     left_out = {**run.candidates[0], "text": "The volume of the replica has 250 GB.", "verdict": "over_budget"}
     ContextRun.objects.filter(pk=run.pk).update(response=answer, candidates=[*run.candidates, left_out])

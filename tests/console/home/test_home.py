@@ -350,10 +350,12 @@ def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, 
     run(ada, ago(days=3), input="Which queue?", outcome="failure", response="The old one.")
     run(ada, ago(days=2), input="Which database?", failed_sections=[["episodes", "timeout"]])
     run(ada, ago(hours=1), input="A secret", outcome="failure", persona="subconscious")
+    run(ada, ago(hours=2), input="Which disk?", outcome="success", finding="changed")
     assert [(one["question"], one["answer"], one["why"]) for one in board(bob).failed_prompts] == [
-        ("Which database?", "", "Section missing"), ("Which queue?", "The old one.", "")
+        ("Which database?", "", "Section missing"), ("Which queue?", "The old one.", ""),
+        ("Which disk?", "", "Not supported"),
     ]  # fmt: skip
-    assert len(board(charlie).failed_prompts) == 3
+    assert len(board(charlie).failed_prompts) == 4
     client = browser(bob)
     with noon():
         page = text_of(client)
