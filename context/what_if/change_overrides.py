@@ -38,9 +38,10 @@ MAX_CORE_FACTS = 1_000
 """Facts of core memory that are looked at for a fact's place among them; a prompt loads a tenth."""
 
 
-def proposal_overrides(proposal: ChangeProposal | IdentityVersion) -> Overrides:
-    """Overrides of approving a proposal, or of an earlier version: its text in its section."""
-    return Overrides(identity=tried_without_fact_copies(proposal.agent_id, {proposal.section: proposal.content}))
+def proposal_overrides(proposal: ChangeProposal | IdentityVersion, content: str | None = None) -> Overrides:
+    """Overrides of approving a proposal, or of an earlier version: its text, or `content`, in its section."""
+    text = proposal.content if content is None else content
+    return Overrides(identity=tried_without_fact_copies(proposal.agent_id, {proposal.section: text}))
 
 
 def fact_overrides(fact: Fact, content: str | None) -> Overrides:

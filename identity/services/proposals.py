@@ -30,6 +30,7 @@ from identity.services.guardrails import (
 )
 from identity.services.versions import (
     REVIEW,
+    StaleBase,
     agent_lock,
     approval_check,
     base_check,
@@ -287,6 +288,16 @@ def proposals_batch(batch: UUID, by: Principal) -> Iterable[ChangeProposal]:
     """The proposals of one bulk action that `by` may see, latest first, the order of undoing."""
     decided = ChangeProposal.objects.visible_to(by).filter(batch=batch)
     return decided.select_related("agent", "version").order_by("-decided_at")
+
+
+def approved_text(proposal: ChangeProposal) -> str:
+    """The text that approving a pending proposal makes current: merged with what has changed in other lines since, or
+    its own."""
+    try:
+        merged = _merge(proposal.agent, proposal, None)
+    except StaleBase:
+        merged = None
+    return proposal.content if merged is None else merged
 
 
 def _merge(agent: Agent, proposal: ChangeProposal, base_version: int | None) -> str | None:

@@ -238,7 +238,7 @@ def with_shortfalls(items: list[ProposalItem], by: Principal) -> list[ProposalIt
     agents = {item.proposal.agent_id: item.proposal.agent for item in waiting}
     deliveries = IdentityDelivery.load_each(list(agents.values()), by) if agents else {}
     for item in waiting:
-        item.shortfall = deliveries[item.proposal.agent_id].shortfall(proposal_overrides(item.proposal))
+        item.shortfall = deliveries[item.proposal.agent_id].shortfall(proposal_overrides(item.proposal, item.wished))
     return items
 
 

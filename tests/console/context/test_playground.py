@@ -18,6 +18,7 @@ from context.services.prompt_token_counts import context_runs_count
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.people import person_agents_set
+from identity.services.proposals import proposal_approve
 from memory.models import Event, JudgeCall
 from memory.services.censors import censor_create
 from tests.factories import make_copies, make_fact, make_proposal, make_run
@@ -393,6 +394,21 @@ def test_a_change_is_tried_on_recent_questions_and_on_expectations(
     assert back.context["trial"]["figures"][3] == ("Expectations", "1 of 1 hold", "1 would hold again")
     assert {row.tokens_change < 0 for _, row, *_ in back.context["trial"]["rows"]} == {True}
     assert rows() == before
+
+
+def test_a_proposal_is_tried_as_it_would_be_merged(
+    ledger: Agent, actor: Principal, bob: User, reviewer: Principal
+) -> None:
+    lines = "Truth first.\nBe brief.\nBe kind.\nAsk twice."
+    proposal_approve(proposal=make_proposal(ledger, actor, "values", lines), by=reviewer)
+    tried = make_proposal(ledger, actor, "values", lines.replace("Truth first.", "Truth above all."))
+    other = make_proposal(ledger, actor, "values", lines.replace("Ask twice.", "Ask once."))
+    proposal_approve(proposal=other, by=reviewer)
+    page = browser(bob).get(COMPARE, {"b": str(tried.pk)})
+    [(_, diff)] = page.context["differences"]
+    assert (diff.added, diff.removed) == (1, 1), "not what others have changed since"
+    impact = markup(browser(bob).get(reverse("agent_context_blast", args=["ada"]), {"proposal": str(tried.pk)}))
+    assert "Ask twice." not in impact
 
 
 def test_a_change_of_ones_own_is_tried_before_it_is_proposed(ledger: Agent, actor: Principal, bob: User) -> None:

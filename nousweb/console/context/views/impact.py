@@ -38,6 +38,7 @@ from context.what_if.impact import (
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from identity.services.proposals import approved_text
 from memory.models import Fact, MemoryReview, scope_label
 from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
@@ -198,7 +199,8 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         seen = ChangeProposal.objects.visible_to(by).filter(agent=agent, pk__in=keys)
         proposals = _in_order(seen.with_stale(), keys, "proposal")
         if len(proposals) == 1 and "together" not in fields:
-            return ImpactScenario(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
+            overrides = proposal_overrides(proposals[0], approved_text(proposals[0]))
+            return ImpactScenario(f"{proposals[0].get_section_display()} as proposed", overrides)
         overrides, refused = bulk_proposal_overrides(proposals, by)
         names = ", ".join(dict.fromkeys(proposal.get_section_display() for proposal in proposals))
         words = "1 proposal approved" if len(proposals) == 1 else f"{len(proposals)} proposals approved together"

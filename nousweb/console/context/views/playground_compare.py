@@ -34,6 +34,7 @@ from nousweb.console.context.views.playground import (
     turn_view,
 )
 from nousweb.console.inbox.item_titles import changed_words
+from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.templatetags.console import day, signed
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -61,13 +62,16 @@ Identities = Mapping[str, ChangeProposal | IdentityVersion]
 def _identities(agent: Agent, by: Principal, named: Sequence[str]) -> Identities:
     """Pending proposals and earlier versions, the latest first, by their names in an address; those `named` are there
     however many came after them."""
-    proposals = ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).order_by("-created_at")
+    proposals = with_texts(ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).order_by("-created_at"))
     versions = IdentityVersion.objects.filter(agent=agent, is_current=False).order_by("-created_at")
     latest = {str(one.pk): one for one in proposals[:MAX_CHOICES]}
     further = proposals.filter(pk__in=uuids_of([key for key in named if key not in latest]))
+    pending = {**latest, **{str(one.pk): one for one in further}}
+    for one in pending.values():
+        # What approving it makes current, where other lines have changed since.
+        one.content = ProposalItem(one).wished
     return {
-        **latest,
-        **{str(one.pk): one for one in further},
+        **pending,
         **{str(one.pk): one for one in versions[:MAX_CHOICES]},
     }
 
