@@ -312,7 +312,7 @@ def test_search_page_shows_results_and_near_misses(ada: Agent, alice: User, acto
 def test_search_page_names_what_it_cannot_read(ada: Agent, alice: User, query: dict[str, str]) -> None:
     page = browser(alice).get(url("agent_search"), query)
     assert page.status_code == 200
-    assert "Not searched." in page.content.decode()
+    assert "Not searched:" in page.content.decode()
 
 
 def test_index_page_names_failed_rows_and_retries_them(
