@@ -78,7 +78,7 @@ def test_people_keep_a_fact_and_move_the_end_of_a_document(memories, alice, bob)
     fact.refresh_from_db()
     document.refresh_from_db()
     assert (fact.expires_at, document.expires_at, document.ttl) == (None, later, None)
-    assert "Before, it was expiring" in person.get(fact.get_absolute_url()).content.decode()
+    assert "not verified by people and expiring " in person.get(fact.get_absolute_url()).content.decode()
     refused = person.post(move, {"expires_at": "2020-01-01T00:00"})
     assert (refused.status_code, "“Expires” lies in the past" in refused.content.decode()) == (422, True)
     assert browser(alice).post(move, {}).status_code == 403
