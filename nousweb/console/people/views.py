@@ -241,6 +241,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         is_account, row.is_oneself = isinstance(row, User), row.pk == request.user.pk
         row.held = role_of(row) if is_account else row.role
         row.does = ROLE_WORDS.get(row.held, "sees nothing")
+        row.listed = f"?{urlencode({'list': request.GET.urlencode()})}"
         row.roles = [one for one in ROLES if one[0] != row.held and is_account and not row.is_oneself]
         row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
         row.second_factor_url = request.build_absolute_uri(reverse("second_factor"))
@@ -261,7 +262,8 @@ def invitation_take_back(request: HttpRequest, by: Principal, pk: UUID) -> HttpR
 
 @page(owner_check, methods=FORM)
 def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
-    """One person: role, sessions, and keeping them out. A POST changes the role."""
+    """One person: role, sessions, and keeping them out. A POST changes the role, and leads back to the `list` from
+    which it came, by its query."""
     who: Any = get_object_or_404(people_with_access(), pk=pk)
     role = role_of(who)
     who.second_factor_url = request.build_absolute_uri(reverse("second_factor"))
@@ -271,7 +273,7 @@ def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
         RoleForm(_posted(request), held=role),
         lambda given: person_role_set(person=who, role=given["role"], by=by),
         done=lambda changed: f"{who.username} now has the role {request.POST['role']}.",
-        back=reverse("people") if "listed" in request.POST else reverse("person", args=[pk]),
+        back=f"{reverse('people')}?{request.GET['list']}".rstrip("?") if "list" in request.GET else request.path,
         context={
             "person": who,
             "their_role": role,

@@ -5,6 +5,7 @@ import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
@@ -337,15 +338,23 @@ def test_people_are_found_by_name_and_their_role_is_changed_in_the_list(owner):
     dora = make_person("dora", "Reviewer")
     make_person("emil", "Viewer")
     client = browser(owner)
-    page = client.get("/people/", {"q": "DOR"})
+    page = client.get("/people/", {"q": "DOR", "view": "without", "page": "1"})
     assert [row.username for row in page.context["rows"]] == ["dora"]
-    choice = markup(page).partition(f'action="/people/{dora.pk}/"')[2].partition("</form>")[0]
+    choice = markup(page).partition(f'action="/people/{dora.pk}/?')[2].partition("</form>")[0]
     assert re.findall(r'name="role" value="(\w+)"', choice) == ["Viewer", "Administrator", "Owner"]
     assert "csrfmiddlewaretoken" in choice
-    answer = client.post(f"/people/{dora.pk}/", {"role": "Viewer", "listed": "1"})
-    assert answer["Location"] == "/people/", "less rights need no confirmation"
+    address = f"/people/{dora.pk}/?" + unescape(choice.partition('"')[0])
+    answer = client.post(address, {"role": "Viewer"})
+    assert answer["Location"] == "/people/?q=DOR&view=without&page=1", "less rights need no confirmation"
     assert [group.name for group in dora.groups.all()] == ["Viewer"]
-    assert f'action="/people/{owner.pk}/"' not in markup(client.get("/people/")), "nobody changes their own"
+    refused = client.post(address, {"role": "Owner"})
+    assert (refused.status_code, "Give more rights than now" in markup(refused)) == (422, True)
+    again = client.post(address, {"role": "Owner", "confirmed": "on"})
+    assert again["Location"] == answer["Location"], "nor is it lost while one confirms"
+    everybody = markup(client.get("/people/"))
+    assert f'action="/people/{owner.pk}/' not in everybody, "nobody changes their own"
+    assert f'action="/people/{dora.pk}/?list="' in everybody
+    assert client.post(f"/people/{dora.pk}/?list=", {"role": "Viewer"})["Location"] == "/people/"
 
 
 def test_own_password_is_changed_and_ends_the_other_sessions(db):
