@@ -25,7 +25,7 @@ from nousweb.lib.token_estimate import estimate_tokens
 
 Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
 SectionName = Annotated[str, OneOf(*Section.values)]
-MemoryName = Annotated[str, Field(pattern=r"^(event \d{1,18}|fact [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
+MemoryName = Annotated[str, Field(pattern=r"^(event [1-9][0-9]{0,17}|fact [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
 
 
 class IdentitySectionOut(Derived, of=IdentityVersion, fields="section version content"):

@@ -66,8 +66,9 @@ def proposal_preview(request: HttpRequest, by: Principal, pk: UUID) -> HttpRespo
     )
 
 
-def _learned_from(proposal: ChangeProposal, by: Principal) -> list[Event | Fact]:
-    """The events and facts that its author names, in that order: those that still exist, of a memory that both see."""
+def _learned_from(proposal: ChangeProposal, by: Principal) -> dict[str, Any]:
+    """The events and facts that its author names, in that order (`found`): those that still exist, of a memory that
+    both see; and how many more were named (`unseen`), without saying why one is not shown."""
     view, names = persona_memory(proposal.agent, by, proposal.persona), dict.fromkeys(proposal.learned_from)
     rows: dict[str, Any] = {
         f"{kind} {row.pk}": row
@@ -77,7 +78,10 @@ def _learned_from(proposal: ChangeProposal, by: Principal) -> list[Event | Fact]
     }
     for row in rows.values():
         row.agent = proposal.agent
-    return [rows[name] for name in names if name in rows]
+    found = [rows[name] for name in names if name in rows]
+    unseen = len(names) - len(found)
+    told = f"{unseen} of {len(names)} {'is' if unseen == 1 else 'are'} gone or not yours to see"
+    return {"found": found, "unseen": told if unseen else ""}
 
 
 def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:

@@ -71,8 +71,13 @@ def test_review_shows_what_a_proposal_was_learned_from_as_far_as_its_author_sees
     assert "She is angry." not in page
     # The two that come first show at once.
     assert page.index("Why in Fahrenheit?") < page.index("1 more") < page.index("Celsius, please.")
-    refused = api.as_token(actor_token).put("/identity/values", body | {"learned_from": ["event x"]})
-    assert refused.status_code == 422
+    assert "2 of 5 are gone or not yours to see" in page, "and not which, or why"
+    alone = body | {"content": "Sighs.", "learned_from": [f"event {dream.pk}"]}
+    other = api.as_token(actor_token).put("/identity/preferences", alone).json()["proposal"]
+    assert "1 of 1 is gone or not yours to see" in markup(browser(bob).get(f"/review/{other['id']}/"))
+    for name in ("event x", "event 012", "event ١٢"):
+        refused = api.as_token(actor_token).put("/identity/values", body | {"learned_from": [name]})
+        assert refused.status_code == 422, name
 
 
 def test_review_queue_starts_on_pending_with_the_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
