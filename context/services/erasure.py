@@ -42,8 +42,6 @@ def _asks_for(row: Expectation, erasure: Erasure) -> bool:
 def context_erase(erasure: Erasure) -> Mapping[str, int]:
     """Delete the logged contexts that showed an erased memory, in the prompt or recalled, and its pin; for a project
     or user, those that requested it or showed anything of it. Contexts of an erased agent are deleted with it."""
-    if erasure.of_agent:
-        return {}
     quoting_ids: list[Any] = []
     if erasure.items:
         recalls = ContextRecall.objects.filter(pk__in=quoting_keys(ContextRecall, erasure))

@@ -83,8 +83,7 @@ def expectation_impact(
 
 def impact_of_expectation(*, agent: Agent, key: UUID, overrides: Overrides, by: Principal) -> ImpactCheck:
     """The impact of a change on one expectation. Raises NotAllowed, and NotFound if it cannot be checked."""
-    row = expectation_get(agent, by, key)
-    check = next(_checks(agent, [row], overrides, by))
+    check = next(_checks(agent, [expectation_get(agent, by, key)], overrides, by))
     if check.before.record is None or check.after.record is None:
         raise NotFound(f"This expectation could not be checked: {check.after.outcome.detail}")
     return check

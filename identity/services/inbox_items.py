@@ -177,8 +177,7 @@ def notifications_end(item: UUID, by: Principal) -> None:
 
 def notifications_purge() -> int:
     """Delete notifications that were read long ago; returns how many. Their items show their own outcome."""
-    long_ago = clock.now() - timedelta(days=READ_KEPT_DAYS)
-    return Notification.objects.filter(read_at__lt=long_ago).delete()[0]
+    return Notification.objects.filter(read_at__lt=clock.now() - timedelta(days=READ_KEPT_DAYS)).delete()[0]
 
 
 @agent_transaction(of="item")

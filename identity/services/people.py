@@ -236,8 +236,7 @@ def sessions_of(person: User | OuterRef) -> QuerySet[SignIn]:
 def sessions_purge() -> int:
     """Delete expired sessions, and sign-in records of sessions that are gone; returns the number of rows."""
     ended = Session.objects.filter(expire_date__lte=clock.now()).delete()[0]
-    held = Session.objects.values("session_key")
-    return ended + SignIn.objects.exclude(session_key__in=held).delete()[0]
+    return ended + SignIn.objects.exclude(session_key__in=Session.objects.values("session_key")).delete()[0]
 
 
 @transaction.atomic

@@ -73,8 +73,7 @@ class DocumentStore:
 
         Raises NotFound.
         """
-        scope = self.scope
-        address = document_address(namespace, key, **scope.keys)
+        address = document_address(namespace, key, **self.scope.keys)
         wanted = Q(active=True) & valid_at_q(Document, clock.now())
         if retired_version is not None:
             wanted |= Q(version=retired_version, retired_by=self.by.name, superseded_by=None)

@@ -103,8 +103,7 @@ def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, arou
     where it comes from, what it replaced and what has replaced it. `memory_id` may be the beginning of an id. Raises
     NotFound, or Invalid if several ids begin so.
     """
-    type_ = MEMORY_TYPES[type_name]
-    found = _row(memory, type_, memory_id)
+    found = _row(memory, MEMORY_TYPES[type_name], memory_id)
     related: list[MemoryDetail] = []
     more = False
     if isinstance(found, Event):

@@ -253,8 +253,7 @@ def _heal_loops() -> int:
     closing = sorted(CLOSING_KINDS)
     while True:
         with transaction.atomic():
-            by_output = LoopSummary.ClosedBy.OUTPUT.value
-            made = sql_change(_UNCOUNTED, [closing, clock.now(), closing, by_output, BATCH])
+            made = sql_change(_UNCOUNTED, [closing, clock.now(), closing, LoopSummary.ClosedBy.OUTPUT.value, BATCH])
         healed += made
         if made < BATCH:
             return healed

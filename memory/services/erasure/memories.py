@@ -203,8 +203,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str, documents: Collection[
     if not Fact.objects.filter(agent=fact.agent_id, pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
     entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
-    with_them = versions_of(agent, documents)
-    return facts_remove(agent, [fact.pk], quote_scan, entry, with_them, by=by, reason=reason)
+    return facts_remove(agent, [fact.pk], quote_scan, entry, versions_of(agent, documents), by=by, reason=reason)
 
 
 @erasing

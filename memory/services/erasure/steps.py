@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import wraps
+from functools import reduce, wraps
+from operator import or_
 from typing import Any, ParamSpec
 from uuid import UUID
 
@@ -384,16 +385,13 @@ def imports_erase(erasure: Erasure) -> Mapping[str, int]:
 
     That of one whose source said something else since is blanked too: an older export would bring it back.
     """
-    if erasure.of_agent:
-        return {}
     gone = Q(pk__in=())
     for item_type, ids in erasure.items.items():
         gone |= Q(item_type=item_type) & (Q(item_id__in=ids) | Q(earlier_item_ids__overlap=ids))
     if erasure.keys:
         events = Event.objects.filter(agent=erasure.agent, **erasure.keys)
         gone |= Q(item_type=ItemType.EVENT, item_id__in=events.values_list(Cast("pk", CharField())))
-    count = ImportedMemory.objects.filter(gone, agent=erasure.agent).update(**BLANK)
-    return {"importedmemory": count} if count else {}
+    return {"importedmemory": ImportedMemory.objects.filter(gone, agent=erasure.agent).update(**BLANK)}
 
 
 def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
@@ -417,15 +415,11 @@ def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
 def events_leave_reviews(erasure: Erasure) -> list[UUID]:
     """Take erased events out of reviews that are about other memories too; returns those that are about them alone."""
     named = [[ItemType.EVENT.value, str(key)] for key in erasure.event_ids]
-    reviews: dict[UUID, MemoryReview] = {}
-    for item in named:
-        about = MemoryReview.objects.filter(agent=erasure.agent, details__items__contains=[item])
-        reviews |= {review.pk: review for review in about}
+    about = reduce(or_, (Q(details__items__contains=[item]) for item in named), Q(pk__in=()))
     alone = []
-    for review in reviews.values():
+    for review in MemoryReview.objects.filter(about, agent=erasure.agent):
         if others := [item for item in review.details["items"] if item not in named]:
-            review.details["items"] = others
-            review.save(update_fields=["details"])
+            review.put(details={**review.details, "items": others})
         else:
             alone.append(review.pk)
     return alone
@@ -436,17 +430,15 @@ def proposals_unlink(erasure: Erasure) -> Mapping[str, int]:
     proposals = (
         ChangeProposal.objects.filter(agent=erasure.agent).exclude(learned_from=[]).only("agent", "learned_from")
     )
-    named = {name for row in proposals for name in row.learned_from}
     gone = {f"{kind} {key}" for kind, keys in erasure.items.items() for key in keys}
     if erasure.keys:
-        events = Event.objects.filter(pk__in=[name[6:] for name in named if name.startswith("event ")])
-        gone.update(
-            f"event {key}" for key in events.filter(agent=erasure.agent, **erasure.keys).values_list("pk", flat=True)
-        )
+        named = [name[6:] for row in proposals for name in row.learned_from if name.startswith("event ")]
+        events = Event.objects.filter(agent=erasure.agent, pk__in=named, **erasure.keys)
+        gone |= {f"event {key}" for key in events.values_list("pk", flat=True)}
     naming = [row for row in proposals if not gone.isdisjoint(row.learned_from)]
     for row in naming:
         row.put(learned_from=[name for name in row.learned_from if name not in gone])
-    return {"changeproposal": len(naming)} if naming else {}
+    return {"changeproposal": len(naming)}
 
 
 def sources_erase(erasure: Erasure) -> Mapping[str, int]:
@@ -454,6 +446,4 @@ def sources_erase(erasure: Erasure) -> Mapping[str, int]:
     of_facts = Fact.objects.filter(agent=erasure.agent, pk__in=erasure.fact_ids, source_ref__isnull=False)
     of_documents = Document.objects.filter(agent=erasure.agent, pk__in=erasure.document_ids, source_ref__isnull=False)
     locators = {memory.source_locator for rows in (of_facts, of_documents) for memory in rows}
-    if not locators:
-        return {}
     return {"knownsource": KnownSource.objects.filter(agent=erasure.agent, locator__in=locators).delete()[0]}

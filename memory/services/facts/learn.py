@@ -293,8 +293,7 @@ def _open_replacement_review(old: Fact, new: Fact, by: Principal, reason: str) -
             fact=str(new.pk),
         )
     before, after = pair_snapshots(old, new)
-    comparison = compare_facts(before, after)
-    opened = pair_reviews_open([PairReviewDraft(old, new, comparison, wish=reason)], by=by)
+    opened = pair_reviews_open([PairReviewDraft(old, new, compare_facts(before, after), wish=reason)], by=by)
     if not opened:
         raise Conflict("These two facts already had a review.")
     return opened[0]

@@ -56,8 +56,7 @@ def subjects_merged_in_dry_run(agent: Agent, pairs: Sequence[tuple[UUID, UUID]])
         yield
         return
     with transaction.atomic():
-        wanted = {key for pair in pairs for key in pair}
-        rows = Subject.objects.standing().filter(agent=agent, pk__in=wanted)
+        rows = Subject.objects.standing().filter(agent=agent, pk__in={key for pair in pairs for key in pair})
         found = {row.pk: row for row in rows}
         for first, second in pairs:
             subject, into = (found.get(key) for key in (first, second))

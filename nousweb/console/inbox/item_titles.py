@@ -114,8 +114,7 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     rows = _rows(diff)
     if not rows:
         return None
-    kinds = {row.kind for row in rows}
-    verb = VERBS.get(rows[0].kind, "Edits") if len(kinds) == 1 else "Edits"
+    verb = VERBS.get(rows[0].kind, "Edits") if len({row.kind for row in rows}) == 1 else "Edits"
     lines = max(sum(row.kind != but for row in rows) for but in ("added", "removed"))
     spans = _clause(rows[0])
     if all(span.kind == "equal" for span in spans):

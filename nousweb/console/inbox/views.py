@@ -327,8 +327,7 @@ def notifications(request: HttpRequest, by: Principal) -> HttpResponse:
 @page(methods=POST)
 def notifications_mark(request: HttpRequest, by: Principal) -> HttpResponse:
     """Mark notifications as read: the one whose button was pressed, or all."""
-    keys = uuids_of(request.POST.getlist("key"))
-    notifications_read(by=by, keys=keys or None)
+    notifications_read(by=by, keys=uuids_of(request.POST.getlist("key")) or None)
     return redirect("notifications")
 
 

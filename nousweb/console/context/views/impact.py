@@ -234,11 +234,9 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
             return ImpactScenario(
                 f"The resolution “{MemoryReview.Resolution(answer).label}” of {words}", overrides, refused=refused
             )
-        one = reviews[0]
-        overrides = resolution_overrides(one, answer, fields.get("content", ""))
-        words = MemoryReview.Resolution(answer).label
+        overrides = resolution_overrides(reviews[0], answer, fields.get("content", ""))
         return ImpactScenario(
-            f"The resolution “{words}”",
+            f"The resolution “{MemoryReview.Resolution(answer).label}”",
             overrides,
             "The merged text is assumed to be as relevant as the first fact." if answer == "merge" else "",
         )
