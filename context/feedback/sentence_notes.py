@@ -30,7 +30,12 @@ _TO_COME = re.compile(
     r"\b(?:will|(?:plan(?:s|ned)?|intends?|going|scheduled)\sto|next\ssteps?\b[^:;]{0,40}:)\s(be\s)?(?=([a-z]+))",
     re.IGNORECASE,
 )
-_DONE = re.compile(r"\b(?:was|were|been|has|have|had|I|we|they|he|she)\s(?:already\s)?(?=([a-z]+))", re.IGNORECASE)
+_DONE = re.compile(
+    r"\b(?:was|were|been|has|have|had|I|we|they|he|she|you"
+    r"|(?!(?:the|an?|th[aeio]\w+|my|our|your|his|her|its|all|some|any|each|every|new|old)\b)(?-i:[A-Z][a-z]+))"
+    r"\s(?:already\s)?(?=([a-z]+))",
+    re.IGNORECASE,
+)
 _OF_PLANS = {*RELATIVE_TIMES, "already", "next", "step", "plan", "schedul", "intend"}
 _DENYING = {"be", "not"}
 _NO_PROSE = re.compile(r"[{}<>=\|`@;]|\*\*|\[|\w\(|://|::|->|^\s*(?:#|//)")

@@ -86,7 +86,7 @@ function missing(key) {
   if (row) return `This item cannot be decided in the list. Open it with ${keys.open}, and read it there.`;
   if (document.querySelector("[data-keylist]")) return `No item is selected. Select one with ${keys.next}.`;
   const valid = $$("[data-decide] button[data-key]").map(({ dataset }) => `${dataset.key}${dataset.keyLabel ? ` for “${dataset.keyLabel}”` : ""}`);
-  return `Here ${key} decides nothing. ${valid.length ? `Press ${valid.join(", ")}.` : "It can no longer be decided."}`;
+  return `Here ${key} decides nothing. ${valid.length ? `Press ${valid.join(", ")}.` : "It is decided already, or is not yours to decide."}`;
 }
 
 document.addEventListener("nous:key", (event) => {

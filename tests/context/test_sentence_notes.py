@@ -22,6 +22,7 @@ EXTENDED = "The volume was extended by 100 GB."
         ),
         ("Kim will extend the volume by 100 GB tomorrow.", "We have already extended the volume by 100 GB.", "coming"),
         ("Order events will be partitioned by month.", "Order events have been partitioned by month.", "coming"),
+        ("Keller will replace the boiler of the cellar.", "Keller replaced the boiler of the cellar.", "coming"),
         (EXTENDED, "Next step: extend the volume by 100 GB.", "done"),
         (NEXT, "The volume will be extended by 100 GB.", ""),
         (NEXT, "The volume was not extended by 100 GB.", ""),

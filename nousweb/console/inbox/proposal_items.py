@@ -30,7 +30,7 @@ WARNING_WORDS = {
     "mixed_direction": "mixed directions",
     "hidden_character": "hidden characters",
 }
-BY_ITSELF = "An agent may change this itself once a day, without review; people can revert it."
+BY_ITSELF = "An agent may change this itself once a day, where no person wrote it; people can revert it."
 RISK_MEANING = {
     Section.CHARACTER: "Character says who the agent is. Only a person can approve it.",
     Section.VALUES: "Values say what comes first to the agent. Only a person can approve it.",
