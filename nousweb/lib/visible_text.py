@@ -7,7 +7,7 @@ Hebrew letter could reverse a sentence of English words.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -19,18 +19,16 @@ _LETTER = re.compile(r"[^\W\d_]")
 RUN = 6
 """In a longer run of hidden characters, the first three are marked and the others counted."""
 
-_PLACES = (r"(?<![^\W_]){}(?![^\W_])", 1, 3), (r"(?<![^\W_]){}", 3, 9_999), ("{}", 4, 9_999)
-"""Where a term may stand that has at least and at most so many characters: as a word, at its beginning, anywhere."""
+_PLACES = (r"{0}(?<![^\W_]{0})(?![^\W_])", r"{0}(?<![^\W_]{0})", "{0}")
+"""A term as a word, where a word begins with it, and anywhere. They begin with the term itself, which is found fast."""
 SNIPPET = 160
 """Characters of a text that a snippet shows, around its first term."""
 
 
 def direction(text: str) -> str:
     """ "rtl" when most letters of `text` are of a right-to-left script, else "ltr"."""
-    if text.isascii():
-        return "ltr"
-    backwards = len(_RIGHT_TO_LEFT.findall(text))
-    return "rtl" if backwards * 2 > len(_LETTER.findall(text)) else "ltr"
+    is_rtl = not text.isascii() and len(_RIGHT_TO_LEFT.findall(text)) * 2 > len(_LETTER.findall(text))
+    return "rtl" if is_rtl else "ltr"
 
 
 def mixes_directions(line: str) -> bool:
@@ -71,8 +69,7 @@ def _marked(text: str) -> Iterator[str]:
             yield escape(part)
             continue
         marked = part if len(part) <= RUN else part[:3]
-        for character in marked:
-            yield _mark(character)
+        yield from map(_mark, marked)
         if len(part) > len(marked):
             yield format_html('<span class="char-mark" role="note">+{} hidden</span>', len(part) - len(marked))
 
@@ -91,22 +88,28 @@ def _mark(character: str) -> str:
 def terms_in(text: str, terms: Sequence[str]) -> str:
     """A pattern of the places of terms in a text: where words begin with them, a short one where it is the word, and a
     longer one within words if no word begins with it."""
-    ways = [
-        [
-            way.format(re.escape(term))
-            for way, least, most in _PLACES
-            if least <= len(term) <= most or not (term.isascii() and term.isalnum())
-        ]
-        for term in terms
-    ]
-    return "|".join(next((one for one in some if re.search(one, text, re.IGNORECASE)), some[0]) for some in ways)
+    return "|".join(place.re.pattern for place in _first_places(text, terms)) or "(?!)"
+
+
+def _first_places(text: str, terms: Sequence[str]) -> Iterator[re.Match[str]]:
+    """The first place of each term that is in a text, by a pattern of all its places."""
+    held = _in_one_case(text)
+    for term in map(_in_one_case, terms):
+        ways = _PLACES[len(term) > 3 : max(len(term) - 1, 1)] if term.isascii() and term.isalnum() else _PLACES
+        # Most terms of a query are in few texts, and a pattern is looked for more slowly.
+        found = (re.search(way.format(re.escape(term)), held) for way in ways if term in held)
+        yield from islice(filter(None, found), 1)
+
+
+def _in_one_case(text: str) -> str:
+    """A text in small letters, each character in its place, as patterns that ignore case see it."""
+    return text.replace("İ", "i").replace("ı", "i").lower().replace("ς", "σ")
 
 
 def snippet(text: str, terms: Sequence[str]) -> str:
     """The part of a text around the first place of a term, in one line."""
     line = " ".join(text.split())
-    place = re.search(terms_in(line, terms), line, re.IGNORECASE)
-    first = place.start() if place else 0
+    first = min((place.start() for place in _first_places(line, terms)), default=0)
     start = max(first - SNIPPET // 4, 0)
     # Not within a word, where words are spaced.
     start = start and (line.find(" ", start, first) + 1 or start)
