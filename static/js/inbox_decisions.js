@@ -83,7 +83,8 @@ document.addEventListener("nous:sent", ({ detail }) => {
   for (const link of decided) link.closest("li").remove();
   for (const part of beside.querySelectorAll("[data-scope]")) {
     const { scope } = part.dataset;
-    const gone = decided.filter((link) => !scope || scope === link.dataset.part).length;
+    // All has those of each part, and none that are apart from it, as applied changes are.
+    const gone = decided.filter(({ dataset: { part: own } }) => !scope || (own && [own, "All"].includes(scope))).length;
     const number = part.querySelector(".count");
     number.textContent = (number.textContent.replace(/\D/g, "") - gone).toLocaleString("en");
   }

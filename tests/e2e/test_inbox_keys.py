@@ -11,9 +11,9 @@ from benchmarks.inbox_items import differences, items_made
 from benchmarks.inbox_keys import WATCH, worked_off
 from identity.models import Agent, ChangeProposal, ItemAssignment
 from identity.principal import Principal
-from identity.services.proposals import proposal_reject
+from identity.services.proposals import identity_propose, proposal_reject
 from tests.e2e.conftest import press_key
-from tests.factories import make_proposal, make_review
+from tests.factories import make_copies, make_proposal, make_review
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -83,6 +83,25 @@ def test_numbers_beside_an_item_follow_each_decision(
     page.locator("[data-read][data-seen]").wait_for(state="attached")
     press_key(page, "r")
     expect(parts).to_have_text(["All 9", "Identity 8", "Reviews 1"])
+
+
+def test_applied_change_leaves_all_beside_it_as_it_is(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    for number in range(9):
+        make_proposal(ada, actor, "values", f"Value {number} of nine.")
+    made = identity_propose(agent=ada, section="preferences", content="Be brief.", reason="Asked.", by=actor)
+    assert made.action == "applied"
+    make_copies(made.proposal, 8)
+    page = log_in(bob)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/inbox/?view=applied&start=1")
+    parts = page.locator(".inbox-beside-head > a")
+    expect(parts).to_have_text(["All 9", "Identity 9", "Applied without review 9"])
+    page.locator("[data-read][data-seen]").wait_for(state="attached")
+    press_key(page, "a")
+    expect(page.locator("#inbox-beside li")).to_have_count(8)
+    expect(parts).to_have_text(["All 9", "Identity 9", "Applied without review 8"])
 
 
 def test_selected_row_is_taken_by_key(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:

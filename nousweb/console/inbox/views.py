@@ -160,7 +160,16 @@ def inbox_list(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     if shown and part.status == "pending" and not (part.is_filtered or part.split.scope or part.view == "applied"):
         # The item is in all of them too, which come first: there, one stays at it.
         parts[0]["url"] = InboxFilter().item_url(shown, pk)
-    return render(request, "inbox/_beside.html", {"parts": parts, "rows": rows, "shown": pk})
+    return render(
+        request,
+        "inbox/_beside.html",
+        {
+            "parts": parts,
+            "rows": rows,
+            "shown": pk,
+            "is_apart": part.is_held_back or part.view in ("applied", "snoozed"),
+        },
+    )
 
 
 @page(methods=FORM)
