@@ -8,9 +8,10 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from identity.models import Agent
+from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from nousweb.console.common.areas import PLACES
+from nousweb.console.common.navigation import RECORDS_SEARCHED
 from nousweb.console.inbox.filter import VIEWS
 from tests.factories import make_principal, make_proposal, make_token
 from tests.http import ApiClient, browser
@@ -120,6 +121,14 @@ def test_new_log_in_has_the_agent_that_wrote_last_while_none_called(ada: Agent, 
     for agent in (bruno, ada):
         make_proposal(agent, make_principal(agent))
         assert browser(bob).get("/").context["nav"]["chosen"] == agent.name
+
+
+def test_new_log_in_looks_through_the_latest_records_alone(ada: Agent, bruno: Agent, bob: User) -> None:
+    make_proposal(bruno, make_principal(bruno))
+    by = {"author_kind": "person", "author_id": "x", "author_name": "x", "action": "a.b"}
+    for number, chosen in ((RECORDS_SEARCHED - 50, bruno), (50, ada)):
+        AuditEvent.objects.bulk_create(AuditEvent(agent=ada, **by) for _ in range(number))
+        assert browser(bob).get("/").context["nav"]["chosen"] == chosen.name
 
 
 def test_palette_leads_to_each_part_of_the_inbox(owner: User) -> None:
