@@ -133,10 +133,9 @@ class CauseFinder:
             return self._named(events, direct)
         if time.monotonic() >= self._end:
             return NOT_LOOKED_FOR
-        if expectation.request.get("as_of") is None:
-            found = self._bisected(expectation, outcome, since, events)
-            if found is not None:
-                return found
+        is_now = expectation.request.get("as_of") is None
+        if is_now and (found := self._bisected(expectation, outcome, since, events)) is not None:
+            return found
         if (left := _only_possible(expectation, outcome, events)) is not None:
             return self._named(events, left)
         session = expectation.request.get("session_id")
@@ -144,8 +143,7 @@ class CauseFinder:
         note = (
             f"One of {len(events):,} changes in between; the past cannot be reconstructed precisely enough to name it"
         )
-        note += f", since {' and '.join(why)}." if why else "."
-        return Cause(None, len(events), note)
+        return Cause(None, len(events), f"{note}, since {' and '.join(why)}." if why else f"{note}.")
 
     def _events(self, since: Mark) -> list[Event]:
         """The changes after a mark, in their order."""
@@ -166,9 +164,9 @@ class CauseFinder:
 
         def is_so(moment: datetime) -> bool:
             nonlocal unknown
-            state = check_as_of(self.view, expectation, moment).state
-            # A check of the past that could not run is no evidence of a different state.
-            unknown = unknown or state == ExpectationResult.State.ERROR
+            # A check of the past that could not run is no evidence of a different state, and ends the search.
+            state = State.ERROR if unknown else check_as_of(self.view, expectation, moment).state
+            unknown = state == State.ERROR
             return state == outcome.state
 
         # A change may have been written before the mark and committed after it.
@@ -402,10 +400,9 @@ def _profiles_now() -> int:
 
 def _queue(agent: Agent, persona: str) -> bool:
     key = f"{HANDLER}:{agent.pk}:{persona}"
-    if job_queue(HANDLER, agent=agent, persona=persona, subject=agent, key=key) is not None:
-        return True
-    done = Job.objects.filter(key=key).first()
-    return done is not None and job_rerun(done)
+    return job_queue(HANDLER, agent=agent, persona=persona, subject=agent, key=key) is not None or any(
+        map(job_rerun, Job.objects.filter(key=key)[:1])
+    )
 
 
 def _prepare(job: Job) -> tuple[CheckRun | None, int]:

@@ -151,6 +151,29 @@ def test_expectation_section_of_the_identity_whole(ada, billing, reviewer, syste
     assert (result.cause["kind"], result.cause["by"]) == ("agent.changed", "charlie")
 
 
+def test_expectation_search_for_the_cause_ends_at_a_check_that_cannot_run(ada, reviewer, charlie, monkeypatch):
+    one = expect(ada, reviewer, target="section", section="identity.character")
+    assert checked(one, reviewer).passed
+    for number in range(20):
+        make_fact(ada, f"The lighthouse has {number} steps.", reviewer)
+    settings_update(agent=ada, by=Principal.of_user(charlie), budgets={"identity": 0})
+    embed_pending_rows()
+    asked = []
+    embedder = type(embedder_named(configured_name()))
+    embed = embedder.embed_query
+
+    def breaks(self: object, text: str) -> Any:
+        asked.append(text)
+        return embed(self, text) if len(asked) <= 3 else _unavailable(self, text)
+
+    monkeypatch.setattr(embedder, "embed_query", breaks)
+    monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(max_size=1, seconds=0))
+    result = checked(one, reviewer)
+    assert (result.state, result.cause.get("kind")) == ("failed", None)
+    assert "cannot be reconstructed" in result.cause["note"]
+    assert len(asked) == 4, "now, at the mark, now as of then, and the one that breaks"
+
+
 def test_expectation_pin_removed_is_the_named_change(ada, billing, reviewer):
     fact = make_fact(ada, "The harbour master drinks tea at four.", reviewer)
     embed_pending_rows()
