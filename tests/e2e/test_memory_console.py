@@ -6,13 +6,15 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
+from context.services.context import context_respond
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Censor, Fact
 from memory.services.censors import censor_create
 from memory.services.events import events_record
-from memory.services.facts import fact_learn
+from memory.services.facts import fact_learn, fact_supersede
 from tests.e2e.conftest import press_key
+from tests.factories import make_fact, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -91,3 +93,18 @@ def test_loop_unfolds_in_place(log_in: LogIn, ada: Agent, alice: User, actor: Pr
     expect(page.locator(".loop-events .log-text")).to_have_text("Where is Tim?")
     page.locator(".loop-events .log-kind").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("User input")
+
+
+def test_legend_of_a_timeline_needs_one_line(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    by, question = Principal.of_user(bob), "How long do carts live?"
+    old = make_fact(ada, "The carts of checkout live for 24 hours.", by)
+    context_respond(run=make_run(ada, actor, question), response="The carts live for 24 hours.", by=actor)
+    new = make_fact(ada, "The carts of checkout live for 30 minutes.", by)
+    fact_supersede(old=old, new=new, by=by)
+    page = log_in(bob, width=1440, height=900)
+    page.goto(new.get_absolute_url())
+    listed = page.locator(".bar-legend li")
+    expect(listed).to_have_text(["True", "True, no date known", "In memory", "Prompt"])
+    assert len({place["y"] for one in listed.all() if (place := one.bounding_box())}) == 1

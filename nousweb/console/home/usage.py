@@ -74,9 +74,7 @@ def memory_growth(
     if not types:
         return [], None
     totals, added = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
-    greatest = max(sum(totals.get((kind.key, name), 0) for name, _, _ in kind.states) for kind in types)
-    rows = [_growth(kind, totals, added.get(kind.key, []), period, greatest) for kind in types]
-    return rows, snapshot.at if snapshot else None
+    return [_growth(kind, totals, added.get(kind.key, []), period) for kind in types], snapshot.at if snapshot else None
 
 
 def growth_count(types: Sequence[Any], personas: tuple[str, ...], agent: Agent | None, period: Period) -> GrowthCounts:
@@ -165,7 +163,7 @@ def _by_bucket(found: QuerySet[Any], one: Any, period: Period) -> QuerySet[Any]:
 
 
 def _growth(
-    one: Any, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period, greatest: int
+    one: Any, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
 ) -> GrowthSeries:
     counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
     found = dict(added)
@@ -173,7 +171,7 @@ def _growth(
     return GrowthSeries(
         counted_type=one,
         total=sum(count for _, count, _ in counts),
-        states=stacked_bar([state for state in counts if state[1]], 100.0, 6, capacity=greatest),
+        states=stacked_bar([state for state in counts if state[1]], 100.0, 6),
         new=Trend(sum(series), sum(found.get(moment - period.length, 0) for moment in period.moments)),
         added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
     )
@@ -230,10 +228,9 @@ def agents_activity(by: Principal, personas: tuple[str, ...], period: Period) ->
     found = Agent.objects.visible_to(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
     agents = list(found[: AGENTS_SHOWN + 1])
     keys = [row.pk for row in agents]
-    facts: dict[int, int] = {}
-    if by.may("memory.view_fact"):
-        held = Fact.objects.current().filter(agent__in=keys, persona__in=personas)
-        facts = dict(held.order_by().values_list("agent").annotate(n=Count("*")))
+    held = Fact.objects.current() if by.may("memory.view_fact") else Fact.objects.none()
+    held = held.filter(agent__in=keys, persona__in=personas).order_by()
+    facts = dict(held.values_list("agent").annotate(n=Count("*")))
     runs = ContextRun.objects.filter(period.within_both("created_at"), agent__in=keys, persona__in=personas)
     calls: dict[int, tuple[int, int, datetime | None]] = {
         key: (now, before, last)

@@ -144,6 +144,7 @@ def test_memory_figures_count_by_state_and_by_time(ada: Agent, system: Principal
     shown = board(bob)
     assert states(shown, "fact") == {"active": 1, "marked as wrong": 1, "replaced": 1}
     assert states(shown, "decision") == {"to review": 1}
+    assert {sum(state.width for state in row.states) for row in shown.memory if row.total} == {100.0}, "each its own"
     facts = growth(shown, "fact")
     assert (facts.total, facts.new) == (3, Trend(1, 2))
     assert [(label, count) for label, count in facts.added if count] == [("Sun 8 Mar", 1)]
