@@ -272,12 +272,14 @@ def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_somethin
     # Of how many prompts is said once; each answer leads to those that it changes, unless all change the same.
     query = {"question": str(question.pk), "answer": ["replace", "new_wrong"], "brief": "1"}
     both = markup(client.get(url, query, headers={"HX-Request": "true"}))
-    assert both.count("How many of the last 1 prompts change") == 1
+    assert " ".join(both.split()).count("Whether the last prompt changes") == 1
     for answer in query["answer"]:
         assert f'href="{url}?question={question.pk}&amp;answer={answer}">1 prompt</a>' in both
     alike = markup(client.get(url, query | {"answer": offered}, headers={"HX-Request": "true"}))
     assert "Either way, the only prompt of the last 7 days changes." in alike
     assert "<a" not in alike
+    some = markup(client.get(url, query | {"answer": offered[:4]}, headers={"HX-Request": "true"}))
+    assert "Either way" not in some, "the fifth may change another number"
     query["answer"] = ["replace", "new_wrong"] * 50
     again = client.get(url, query, headers={"HX-Request": "true"})
     assert len(again.context["answers"]) == 2, "an answer that is named again is not replayed again"
@@ -466,6 +468,7 @@ def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alic
     assert "<html" not in part
     assert part.count("<h3>") == 2
     assert "No logged request to replay." in part, "Bruno was never asked"
+    assert part.count("They are built again now") == 1
     assert "All 3 prompts of the last 7 days</strong>" in part
     query = f"/agents/ada/context/blast/?proposal={proposals[0].pk}&amp;together=1&amp;run="
     assert query in part

@@ -30,9 +30,14 @@ def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
         expect(page.get_by_text("A change takes effect when you save it.")).to_be_visible(visible=width > 390)
 
     nothing_to_save()
+    # Defaults are no less readable than what a person has set, which is bold.
+    ink = "(field, part) => getComputedStyle(field, part).color"
+    assert budget.evaluate(ink, "::placeholder") == page.locator("select").first.evaluate(ink)
+    assert budget.evaluate(ink, "::placeholder") == page.locator("body").evaluate(ink)
     expect(reset).to_be_hidden()
     expect(budget).to_have_accessible_description(re.compile("^The default."))
     budget.fill("400")
+    expect(budget).to_have_css("font-weight", "600")
     expect(budget).to_have_accessible_description(re.compile("^Set by a person."))
     expect(save).to_be_in_viewport()
     expect(reset.locator("..")).to_contain_text("default: 300")
@@ -77,7 +82,7 @@ def test_a_smaller_budget_says_which_prompts_had_more(
     budget.fill(str(tokens))
     expect(bar).not_to_contain_text("had more")
     page.get_by_role("button", name="Try these budgets").click()
-    expect(page.locator("#budgets-impact")).to_contain_text("The budgets as they stand on this page")
+    expect(page.locator("#budgets-impact")).to_contain_text("The budgets as typed in the settings")
 
 
 def test_general_settings_are_saved_once_something_differs(

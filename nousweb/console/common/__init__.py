@@ -30,7 +30,14 @@ from nousweb.console.common.list_page import (
     request_page,
 )
 from nousweb.console.common.memory_types import PROMPT_SECTIONS, TYPE_PAGES, State, memory_url, section_label
-from nousweb.console.common.object_links import change_details, change_links, kind_choices, kind_title, object_url
+from nousweb.console.common.object_links import (
+    NOUNS,
+    change_details,
+    change_links,
+    kind_choices,
+    kind_title,
+    object_url,
+)
 from nousweb.console.common.past import past_of
 from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.console.common.view_helpers import (
@@ -64,6 +71,7 @@ from nousweb.console.common.view_helpers import (
 __all__ = [
     "FORM",
     "MAX_SELECTED",
+    "NOUNS",
     "PAGE_SIZE",
     "POST",
     "PROMPT_SECTIONS",

@@ -31,7 +31,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import PROMPT_SECTIONS, kind_title, stacked_bar, uuid_of
+from nousweb.console.common import NOUNS, PROMPT_SECTIONS, kind_title, stacked_bar, uuid_of
 from nousweb.console.context.labels import (
     HELPS,
     SCOPES,
@@ -389,7 +389,10 @@ class PromptView:
         """The relevance that each type needs of which a memory has less."""
         below = [one for one in self.record.candidates if one["verdict"] == "below_threshold"]
         least = {one["type"]: one["threshold"] for one in sorted(below, key=itemgetter("threshold", "type"))}
-        groups = {need: [f"{name}s" for name in names] for need, names in groupby(least, key=least.__getitem__)}
+        groups = {
+            need: [f"{NOUNS.get(name, name)}s" for name in names]
+            for need, names in groupby(least, key=least.__getitem__)
+        }
         told = (
             f"{' and '.join(names) if len(names) < 3 or len(groups) == 1 else 'others'} need {need:.2f}"
             for need, names in groups.items()

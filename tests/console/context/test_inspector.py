@@ -1,5 +1,6 @@
 """The inspector's page: every state has an address, mistakes are named, and nothing is left behind."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -23,6 +24,7 @@ from nousweb.console.context.presentation import contested_links
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
+from tests.context.test_topics import LAYERS, LOOPS, remember
 from tests.factories import EXPORT, make_events, make_fact, make_facts, make_run
 from tests.http import browser, markup
 
@@ -65,6 +67,14 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie)
     assert "· candidates" in page
     assert not ContextRun.objects.exists()
     assert not AuditEvent.objects.filter(author_kind="person").exists()
+
+
+def test_inspector_says_what_sessions_need_to_be_in_the_prompt(ada, actor, alice):
+    remember(ada, actor, LOOPS)
+    asked = {"input": "Is the ferry painted green?", "profile_override": json.dumps(LAYERS)}
+    page = " ".join(text(browser(alice).get(URL, asked)).split())
+    assert re.search(r"not relevant enough: [^<]*sessions need 0\.\d\d", page)
+    assert "What would include the nearest: More of the question&#x27;s words in the memory, or a lower" in page
 
 
 def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, actor, alice):

@@ -43,7 +43,7 @@ from memory.models import Fact, MemoryReview, scope_label
 from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
-from memory.services.reviews.resolve import BULK_RESOLUTIONS
+from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, number_of, page, uuid_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
@@ -111,11 +111,12 @@ def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDic
         {"name": name, "result": impact, "query": urlencode({"question": str(fields["question"]), "answer": name})}
         for name, impact in zip(names, impacts, strict=True)
     ]
+    # Not asked about are those that change nothing, and a merged text is another change with each word.
+    others = {*RESOLUTIONS[MemoryReview.objects.get(pk=str(fields["question"])).kind]}.difference(names, ["merge"])
     return render(
         request,
         "context/_impact_answers.html",
-        # Beside two answers that change something may stand one that does not.
-        {"agent": agent, "answers": answers, "alike": len(names) > 2 and len({one.share for one in impacts}) == 1},
+        {"agent": agent, "answers": answers, "alike": not others and len({one.share for one in impacts}) == 1},
     )
 
 
@@ -261,7 +262,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         by.require(CHANGE, agent)
         typed = {name: fields.get(f"budget_{name}", "") for name in BUDGETS}
         budgets = budgets_check({name: number_of(text) for name, text in typed.items() if text})
-        return ImpactScenario("The budgets as they stand on this page", Overrides(budgets=budgets))
+        return ImpactScenario("The budgets as typed in the settings", Overrides(budgets=budgets))
     raise Invalid("Name the change: ?proposal=…, ?fact=…, ?question=…, ?censor=… or ?pattern=…", field="proposal")
 
 
