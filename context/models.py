@@ -27,9 +27,6 @@ RECENT = timedelta(days=7)
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
-    DOUBT = ~Q(finding="") & ~Q(outcome="failure")
-    """Where `ContextRun.in_doubt`."""
-
     def visible_to(self, by: Principal) -> "ContextRunQuerySet":
         """The runs of personas that `by` may see. A token sees the personas that its own may read; people see runs of
         the subconscious only with the permission for it."""
@@ -45,9 +42,9 @@ class ContextRun(AgentRow):
     memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
     the budget limits; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors` has the
     checks of the input and of the answer, with positions but without their words; {} in older runs. `response` is the
-    answer as it was reported at `responded_at`; empty if an older version did not store it. `finding`: the worst of it,
-    until a person judged the outcome; empty in older runs. `trace_id` is that of the
-    request if traces were collected (docs/operations.md), else empty.
+    answer as it was reported at `responded_at`; empty if an older version did not store it. `finding` is the worst that
+    a memory says beside it, until a person judges the outcome; empty in older runs. `trace_id` is that of the request
+    if traces were collected (docs/operations.md), else empty.
     """
 
     class Outcome(models.TextChoices):
@@ -61,6 +58,9 @@ class ContextRun(AgentRow):
         CHANGED = "changed", "says something else"
         COMING = "coming", "only plans this"
         DONE = "done", "says that this is done already"
+
+    DOUBT = ~Q(finding="") & ~Q(outcome=Outcome.FAILURE)
+    """Where it is `in_doubt`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="context_runs", db_index=False)

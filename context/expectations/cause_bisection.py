@@ -265,8 +265,9 @@ def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
     if last is not None and last.state == state and not last.cause.get("pending"):
         return last.cause
     before = results.exclude(state=state).first()
-    mark = before and Mark(before.positions, before.checked_at)
-    return finder.find(one, check.outcome, mark).as_json() if mark else {}
+    if before is None:
+        return {}
+    return finder.find(one, check.outcome, Mark(before.positions, before.checked_at)).as_json()
 
 
 @agent_transaction()
@@ -400,9 +401,10 @@ def _profiles_now() -> int:
 
 def _queue(agent: Agent, persona: str) -> bool:
     key = f"{HANDLER}:{agent.pk}:{persona}"
-    return job_queue(HANDLER, agent=agent, persona=persona, subject=agent, key=key) is not None or any(
-        map(job_rerun, Job.objects.filter(key=key)[:1])
-    )
+    if job_queue(HANDLER, agent=agent, persona=persona, subject=agent, key=key) is not None:
+        return True
+    done = Job.objects.filter(key=key).first()
+    return done is not None and job_rerun(done)
 
 
 def _prepare(job: Job) -> tuple[CheckRun | None, int]:

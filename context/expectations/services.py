@@ -59,8 +59,9 @@ def result_of(expectation: Expectation) -> ExpectationResult | None:
 def state_of(expectation: Expectation) -> str:
     """Its state by the current result; "" before its first check, and if a pass is older than RESULT_HOLDS."""
     result = result_of(expectation)
-    holds = result and not (result.passed and result.checked_at < clock.now() - RESULT_HOLDS)
-    return result.state if result and holds else ""
+    if result is None or (result.passed and result.checked_at < clock.now() - RESULT_HOLDS):
+        return ""
+    return result.state
 
 
 def in_state(rows: ExpectationQuerySet, state: str) -> ExpectationQuerySet:
@@ -101,8 +102,9 @@ class ExpectationTotals:
     @property
     def state(self) -> str:
         """FAILED if any failed; PASSED if there are expectations and all passed; else ERROR."""
-        passed = State.PASSED if self.total and self.passed == self.total else State.ERROR
-        return State.FAILED if self.failed else passed
+        if self.failed:
+            return State.FAILED
+        return State.PASSED if self.total and self.passed == self.total else State.ERROR
 
 
 def expectation_totals(expectations: Sequence[Expectation]) -> ExpectationTotals:

@@ -21,7 +21,7 @@ from context.engine.retrieval.recent_conversations import RECENT_SECTION
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference, answer_references
 from context.feedback.sentence_notes import findings_of, sentence_notes
 from context.models import ASSEMBLE, REPORT, ContextRun, MemoryUsage
-from identity.models import Agent, AuditEvent
+from identity.models import Agent, AuditEvent, AuditEventQuerySet
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from identity.services.audit import audit_record
@@ -155,7 +155,7 @@ def _keep(
     if run.recalls.count() != recalls:
         return None
     # A person may judge the task before its answer is reported.
-    if run.outcome and _outcome_author(run) == AuditEvent.Kind.PERSON:
+    if run.outcome and (judged := outcome_records(run).first()) and judged.author_kind == AuditEvent.Kind.PERSON:
         finding = ""
     uses: list[ItemUse] = []
     rows: list[MemoryUsage] = []
@@ -224,10 +224,10 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     return run
 
 
-def _outcome_author(run: ContextRun) -> str | None:
-    """The kind of author who reported the outcome of a run last."""
-    records = AuditEvent.objects.filter(agent=run.agent_id).of_object("contextrun", run.pk)
-    return records.filter(action="context.outcome").order_by("-id").values_list("author_kind", flat=True).first()
+def outcome_records(run: ContextRun) -> AuditEventQuerySet:
+    """The records of who reported the outcome of a run, the latest first."""
+    records = AuditEvent.objects.filter(agent=run.agent_id, action="context.outcome")
+    return records.of_object("contextrun", run.pk).order_by("-id")
 
 
 def run_lock(run: ContextRun) -> ContextRun:

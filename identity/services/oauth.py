@@ -265,7 +265,8 @@ def oauth_refresh(*, refresh_token: OAuthRefreshToken) -> tuple[ApiToken, str, s
     """Use up a refresh token; returns its token with another secret, and the next refresh token."""
     refresh_token.used_at = clock.now()
     refresh_token.save(update_fields=["used_at"])
-    return refresh_token.token, secret_renew(token=refresh_token.token), _refresh_token_make(refresh_token.token)
+    secret = secret_renew(token=refresh_token.token)
+    return refresh_token.token, secret, _refresh_token_make(refresh_token.token)
 
 
 @transaction.atomic

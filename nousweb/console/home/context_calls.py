@@ -11,7 +11,7 @@ from django.db.models import Aggregate, Avg, BooleanField, Count, ExpressionWrap
 from django.db.models.functions import TruncDate
 
 from context.feedback.health_score import snapshot_put
-from context.models import ContextRun, ContextRunQuerySet, FigureSnapshot, MemoryUsage
+from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
 from nousweb.console.common import Chart, ChartPoint, chart, section_label
 from nousweb.console.context.presentation import COLOURS
@@ -306,7 +306,7 @@ def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
             p95=P95("duration_ms"),
             answered=Count("created_at", filter=Q(responded_at__isnull=False)),
             success=Count("created_at", filter=(succeeded := Q(outcome=ContextRun.Outcome.SUCCESS))),
-            doubtful=Count("created_at", filter=succeeded & ContextRunQuerySet.DOUBT),
+            doubtful=Count("created_at", filter=succeeded & ContextRun.DOUBT),
             failure=Count("created_at", filter=Q(outcome=ContextRun.Outcome.FAILURE)),
         )
     )

@@ -17,7 +17,7 @@ from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
-from context.models import ContextRun, ContextRunQuerySet, ExpectationResult, FigureSnapshot
+from context.models import ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Agent, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -288,11 +288,11 @@ INPUT_READ = 200
 
 def _failed(sight: Sight, now: datetime, day: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
     incomplete = ~Q(failed_sections=[])
-    failed = Q(outcome=ContextRun.Outcome.FAILURE) | ContextRunQuerySet.DOUBT | incomplete
+    failed = Q(outcome=ContextRun.Outcome.FAILURE) | ContextRun.DOUBT | incomplete
     runs = ContextRun.objects.filter(failed, created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
     found = (
         for_visible_agents(runs, sight)
-        .order_by(Case(When(ContextRunQuerySet.DOUBT & ~incomplete, then=1), default=0), "-created_at", "-id")
+        .order_by(Case(When(ContextRun.DOUBT & ~incomplete, then=1), default=0), "-created_at", "-id")
         .annotate(slug=F("agent__slug"), question=Left("input", INPUT_READ), answer=Left("response", INPUT_READ))
         .annotate(incomplete=Window(Count("id", filter=incomplete & Q(created_at__gte=day))))
         .values_list("id", "slug", "question", "answer", "outcome", "finding", "created_at", "incomplete")

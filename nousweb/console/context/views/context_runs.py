@@ -31,11 +31,11 @@ from context.feedback.content_words import content_words, windows_of
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
 from context.feedback.sentence_notes import MAX_COMPARED, MAX_GIVEN, Note, findings_of, sentence_notes
-from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, ContextRunQuerySet, MemoryUsage
+from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
-from context.services.context import context_outcome, memories_shown
+from context.services.context import context_outcome, memories_shown, outcome_records
 from context.what_if.still_said import VALUE
-from identity.models import Agent, AuditEvent, Persona
+from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
@@ -443,7 +443,7 @@ class RunFilter(ListFilter):
 
     def filter_outcome(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
         if value == DOUBT:
-            return queryset.filter(ContextRunQuerySet.DOUBT)
+            return queryset.filter(ContextRun.DOUBT)
         return queryset.filter(outcome="" if value == "none" else value)
 
 
@@ -485,14 +485,6 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     heads += ["Frame", *["By"] * context["shows_by"], "Tokens:num", "Took:num", "When:num"]
     context["run_heads"] = "|".join(heads)
     return render(request, "context/context_runs.html", context)
-
-
-def outcome_told(run: ContextRun, by: Principal) -> AuditEvent | None:
-    """The record of who reported the outcome of a run last, and when."""
-    if not run.outcome:
-        return None
-    records = AuditEvent.objects.visible_to(by).of_object("contextrun", run.pk).filter(action="context.outcome")
-    return records.order_by("-id").first()
 
 
 @agent_page(VIEW_RUN)
@@ -600,7 +592,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             },
             "of_subconscious": run.persona == Persona.SUBCONSCIOUS,
             "outcome": {
-                "told": outcome_told(run, by),
+                "told": outcome_records(run).visible_to(by).first() if run.outcome else None,
                 "may_report": by.may(REPORT),
                 "in_doubt": run.outcome and run.in_doubt,
                 "add_url": f"{reverse('agent_expectations', args=[agent.slug])}?run={run.pk}#new"
