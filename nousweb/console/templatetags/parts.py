@@ -213,7 +213,7 @@ def _cell(context: template.Context, column: Column, row: Any) -> SafeString | s
         case "text":
             return format_html("<span>{}</span>", coded(value)) if value else _faint(column.empty)
     assert context.template is not None, "a tag is rendered by a template"  # noqa: S101
-    told = {"row": row, **{name: context.get(name) for name in ("perms", "request", "csrf_token")}}
+    told = {"row": row, **{name: context.get(name) for name in ("perms", "request")}}
     return format_html("<span>{}</span>", context.template.engine.get_template(column.look).render(context.new(told)))
 
 
