@@ -46,7 +46,7 @@ def styleguide(request: HttpRequest, by: Principal) -> HttpResponse:
         "buttons": ("", "primary", "danger", "quiet", "sm", "sm quiet", "sm danger"),
         "moments": [now - timedelta(minutes=3), now - timedelta(days=40), now + timedelta(days=2)],
         "diff": diff_texts("Ask first.\nNever lie.", "Ask first.\nNever promise a date.\nBe brief."),
-        "layouts": ("unified", "split"),
+        "layouts": ("words", "unified", "split"),
         "tabs": [{"label": "All", "url": "#", "active": True, "count": 3}, {"label": "Own", "url": "#"}],
         "pages": Paginator(range(90), 10).page(3),
         "bar": stacked_bar([("Identity", 30, "seg-1"), ("Facts", 12, "seg-2")], width=1000, height=12, capacity=60),

@@ -6,7 +6,7 @@ Run time is bounded, because the texts come from agents: what pairing lines and 
 limited (PAIR_BUDGET, and the budgets of `line_differences`). What is beyond is marked as a whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
@@ -20,6 +20,9 @@ PAIR_BUDGET = 40_000
 
 # Two lines are the same line, edited, when they share at least this part of their words.
 PAIR_SIMILARITY = 0.4
+
+PARAGRAPH = 80
+"""Characters from which on a line is one."""
 
 RowKind = Literal["equal", "added", "removed", "changed", "gap"]
 
@@ -35,6 +38,23 @@ class Row:
     new_spans: tuple[DiffSpan, ...] = ()
     hidden_rows: "tuple[Row, ...]" = ()
 
+    @property
+    def spans(self) -> tuple[DiffSpan, ...]:
+        """The line once, a changed one with the words that go before those that come in their place."""
+        if self.kind != "changed":
+            return self.new_spans or self.old_spans
+        spans, old = [], [*self.old_spans]
+        for new in self.new_spans:
+            text = new.text if new.kind == "equal" else ""
+            while old and (text or old[0].kind != "equal"):
+                size = len(old[0].text) if old[0].kind != "equal" else min(len(text), len(old[0].text))
+                spans.append(DiffSpan(old[0].text[:size], old[0].kind))
+                text = text[size:] if old[0].kind == "equal" else text
+                rest = old.pop(0).text[size:]
+                old[:0] = [DiffSpan(rest)] if rest else []
+            spans += [new] if new.kind != "equal" else []
+        return (*spans, *(span for span in old if span.kind != "equal"))
+
 
 @dataclass(frozen=True, slots=True)
 class TextDiff:
@@ -48,6 +68,20 @@ class TextDiff:
     added: int
     removed: int
     identical: bool
+
+    @property
+    def lines(self) -> tuple[Row, ...]:
+        """All rows, those of gaps too."""
+        return tuple(line for row in self.rows for line in row.hidden_rows or (row,))
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether it is read best by its words: a line that is edited is a whole paragraph."""
+        return any(len(span_text(row.new_spans)) >= PARAGRAPH for row in self.rows if row.kind == "changed")
+
+
+def span_text(spans: Iterable[DiffSpan]) -> str:
+    return "".join(span.text for span in spans)
 
 
 def diff_texts(old: str, new: str, *, context: int = 3) -> TextDiff:
@@ -74,7 +108,7 @@ def diff_texts(old: str, new: str, *, context: int = 3) -> TextDiff:
             builder.block(range(old_from, old_to), range(new_from, new_to))
     rows = builder.rows
     return TextDiff(
-        rows=_folded(rows, max(context, 0)),
+        rows=folded(rows, max(context, 0)),
         added=sum(row.kind in ("added", "changed") for row in rows),
         removed=sum(row.kind in ("removed", "changed") for row in rows),
         identical=all(row.kind == "equal" for row in rows),
@@ -146,12 +180,12 @@ class _RowBuilder:
         return pairs
 
 
-def _folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
+def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
     """Replace long runs of equal rows by gaps; a text without any change stays unfolded."""
     changes = [index for index, row in enumerate(rows) if row.kind != "equal"]
     if not changes:
         return tuple(rows)
-    folded: list[Row] = []
+    kept: list[Row] = []
     position = 0
     for change in [*changes, None]:
         run_end = len(rows) if change is None else change
@@ -159,15 +193,15 @@ def _folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
         hide_to = len(rows) if change is None else change - context
         # Folding a single line would take as much room as showing it.
         if hide_to - hide_from > 1:
-            folded.extend(rows[position:hide_from])
-            folded.append(Row("gap", hidden_rows=tuple(rows[hide_from:hide_to])))
-            folded.extend(rows[hide_to:run_end])
+            kept.extend(rows[position:hide_from])
+            kept.append(Row("gap", hidden_rows=tuple(rows[hide_from:hide_to])))
+            kept.extend(rows[hide_to:run_end])
         else:
-            folded.extend(rows[position:run_end])
+            kept.extend(rows[position:run_end])
         if change is not None:
-            folded.append(rows[change])
+            kept.append(rows[change])
             position = change + 1
-    return tuple(folded)
+    return tuple(kept)
 
 
 _Hunk = tuple[int, int, tuple[str, ...]]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
@@ -28,6 +28,7 @@ from identity.selectors import agent_get
 from nousweb.console.common.past import AS_OF, moment_named
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 from nousweb.lib.problem_documents import for_programs, page_above
+from nousweb.lib.textdiff import TextDiff
 
 View = Callable[..., HttpResponseBase]
 READ, POST, FORM = require_safe, require_POST, require_http_methods(["GET", "HEAD", "POST"])
@@ -108,10 +109,11 @@ def section_named(name: str) -> Section:
     return Section(name)
 
 
-def layout_of(request: HttpRequest) -> Literal["auto", "split", "unified"]:
-    """The layout of a diff: from ?layout=, else from the browser's cookie; "auto" for the one that its width allows."""
-    chosen = request.GET.get("layout", request.COOKIES.get("layout"))
-    return "split" if chosen == "split" else "unified" if chosen == "unified" else "auto"
+def layout_of(request: HttpRequest, diff: TextDiff) -> str:
+    """The layout of a difference: from ?layout=, else from the browser's cookie; without a choice the words of prose,
+    and else "auto" for the one that its width allows."""
+    chosen = request.GET.get("layout") or request.COOKIES.get("layout", "")
+    return chosen if chosen in ("words", "unified", "split") else "words" if diff.is_prose else "auto"
 
 
 def moment_of(request: HttpRequest, name: str) -> datetime | None:

@@ -1,13 +1,14 @@
 """What an item of the inbox is about, in one line: the titles of rows, notifications and hits of a search."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import quarantined_texts
 from nousweb.lib.line_differences import DiffSpan
-from nousweb.lib.textdiff import Row, TextDiff, diff_texts
+from nousweb.lib.textdiff import Row, TextDiff, diff_texts, span_text
 
 Kind, Resolution = MemoryReview.Kind, MemoryReview.Resolution
 VERBS = {"added": "Adds", "removed": "Removes"}
@@ -119,7 +120,7 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     spans = _clause(rows[0])
     if all(span.kind == "equal" for span in spans):
         # A whole line is marked, too.
-        spans = (DiffSpan(_text(spans), "removed" if verb == VERBS["removed"] else "added"),)
+        spans = (DiffSpan(span_text(spans), "removed" if verb == VERBS["removed"] else "added"),)
     return ItemTitle(_short(spans), verb, lines - 1)
 
 
@@ -127,7 +128,7 @@ def _rows(diff: TextDiff) -> list[Row]:
     """The changed lines with words, those first that say the most: a line that only moved says less than another, and
     a heading less than what stands below it."""
     told = [
-        (row, text) for row in diff.rows if row.kind not in ("equal", "gap") and (text := _text(_side(row)).strip())
+        (row, text) for row in diff.rows if row.kind not in ("equal", "gap") and (text := span_text(row.spans).strip())
     ]
     gone = {text for row, text in told if row.kind == "removed"}
     told.sort(key=lambda each: (each[0].kind == "removed", each[1] in gone, each[1].startswith("#")))
@@ -204,7 +205,7 @@ def _pair_words(words: str, diff: TextDiff | None) -> ItemTitle:
     """A fact, with the words marked in which it differs from another one."""
     rows = diff.rows if diff is not None else ()
     if len(rows) == 1 and rows[0].kind == "changed":
-        return ItemTitle(_short(_marked(_cut(_side(rows[0]), 0, MAX_CHARACTERS))))
+        return ItemTitle(_short(_marked(cut_words(rows[0].spans, 0, MAX_CHARACTERS))))
     return ItemTitle.plain(words)
 
 
@@ -216,41 +217,23 @@ def either_words(old: str, new: str) -> str:
     return "".join(f"{span.text} or " if span.kind == "removed" else span.text for span in spans)
 
 
-def _side(row: Row) -> tuple[DiffSpan, ...]:
-    """A line, a changed one with the words that go before those that come in their place."""
-    if row.kind != "changed":
-        return row.new_spans or row.old_spans
-    spans, old = [], [*row.old_spans]
-    for new in row.new_spans:
-        text = new.text if new.kind == "equal" else ""
-        while old and (text or old[0].kind != "equal"):
-            size = len(old[0].text) if old[0].kind != "equal" else min(len(text), len(old[0].text))
-            spans.append(DiffSpan(old[0].text[:size], old[0].kind))
-            text = text[size:] if old[0].kind == "equal" else text
-            rest = old.pop(0).text[size:]
-            old[:0] = [DiffSpan(rest)] if rest else []
-        spans += [new] if new.kind != "equal" else []
-    return (*spans, *(span for span in old if span.kind != "equal"))
-
-
-def _text(spans: Iterable[DiffSpan]) -> str:
-    return "".join(span.text for span in spans)
+def is_rewritten(spans: Iterable[DiffSpan]) -> bool:
+    """Whether most of the words on a side are other ones, so that marks would say nothing."""
+    sizes = Counter[str]()
+    for span in spans:
+        sizes[span.kind] += len(span.text)
+    return any(sizes[kind] and sizes[kind] >= 2 * sizes["equal"] for kind in ("added", "removed"))
 
 
 def _marked(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
-    """Without marks where most of the words are other ones: they would say nothing."""
-    for kind in ("added", "removed"):
-        side = [span for span in spans if span.kind in ("equal", kind)]
-        changed = sum(len(span.text) for span in side if span.kind == kind)
-        if changed and 3 * changed >= 2 * len(_text(side)):
-            return (DiffSpan(ItemTitle(spans).words),)
-    return spans
+    """Without marks where these would say nothing."""
+    return (DiffSpan(ItemTitle(spans).words),) if is_rewritten(spans) else spans
 
 
 def _clause(row: Row) -> tuple[DiffSpan, ...]:
     """A whole line, or of an edited one the sentence around the first change, and what follows as far as it changes."""
-    spans = tuple(DiffSpan(re.sub(r"\s+", " ", span.text), span.kind) for span in _side(row))
-    text = _text(spans)
+    spans = tuple(DiffSpan(re.sub(r"\s+", " ", span.text), span.kind) for span in row.spans)
+    text = span_text(spans)
     start, end = _MARKS.match(text).end(), len(text.rstrip())  # type: ignore[union-attr]
     if row.kind != "changed":
         return (DiffSpan(text[start:end]),)
@@ -270,7 +253,7 @@ def _clause(row: Row) -> tuple[DiffSpan, ...]:
         start = near[0] if near else text.rfind(" ", start, first - LEAD // 2) + 1 or first
     if stop := _SENTENCE.search(text, max(last - 1, start)):
         end = min(end, stop.start() + 1)
-    found = _folded(_marked(_cut(spans, start, end)))
+    found = _folded(_marked(cut_words(spans, start, end)))
     return (DiffSpan(lead), *found) if lead else found
 
 
@@ -286,16 +269,16 @@ def _folded(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
 
 
 def _short(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
-    return spans if len(_text(spans)) <= MAX_CHARACTERS else (*_cut(spans, 0, MAX_CHARACTERS), DiffSpan("…"))
+    return spans if len(span_text(spans)) <= MAX_CHARACTERS else (*cut_words(spans, 0, MAX_CHARACTERS), DiffSpan("…"))
 
 
-def _cut(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan, ...]:
+def cut_words(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan, ...]:
     """The characters from `start` up to `end`."""
     pieces, at = [], 0
     for span in spans:
         text = span.text[max(start - at, 0) : max(end - at, 0)]
         # White space at the edges of a change is not marked.
-        inner = text.strip() if span.kind != "equal" else text
+        inner = (span.kind != "equal" and text.strip()) or text
         before, _, after = text.partition(inner) if inner else (text, "", "")
         pieces += [DiffSpan(before), DiffSpan(inner, span.kind), DiffSpan(after)]
         at += len(span.text)

@@ -62,7 +62,7 @@ def proposal_preview(request: HttpRequest, by: Principal, pk: UUID) -> HttpRespo
     return render(
         request,
         "identity/_proposal_edit_diff.html",
-        {"diff": diff_texts(item.current_text, _normal(request.POST.get("content", ""))), "layout": "unified"},
+        {"diff": diff_texts(item.current_text, _normal(request.POST.get("content", ""))), "layout": "words"},
     )
 
 
@@ -126,7 +126,7 @@ def _proposal_page(
 ) -> HttpResponse:
     target = item.proposal
     queue = InboxFilter.of(request.GET).of_proposal(target)
-    layout = layout_of(request)
+    merged = None if item.merged is None else diff_texts(item.current_text, item.merged)
     draft = _draft(item)
     text = _normal(typed) if typed is not None else draft
     own = target.author_kind == by.kind and target.author_id == by.id
@@ -145,7 +145,7 @@ def _proposal_page(
             "previous_label": "Previous proposal",
             "next_label": "Next proposal",
             "query": queue.query(),
-            "layout": layout,
+            "layout": layout_of(request, merged or item.diff),
             "panel": panel,
             "place": place,
             "refusal": refusal,
@@ -156,7 +156,7 @@ def _proposal_page(
                 "diff": diff_texts(item.current_text, text),
                 "four_eyes": settings.FOUR_EYES,
             },
-            "merged_diff": diff_texts(item.current_text, item.merged) if item.merged is not None else None,
+            "merged_diff": merged,
             "learned_from": _learned_from(target, by),
             "suffix": "?persona=subconscious" if target.persona == Persona.SUBCONSCIOUS else "",
             "history": history[:50],

@@ -6,10 +6,10 @@ from django import template
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.console.inbox.item_titles import ItemTitle, changed_words
+from nousweb.console.inbox.item_titles import ItemTitle, changed_words, cut_words, is_rewritten
 from nousweb.console.templatetags.visible import marked
 from nousweb.lib.line_differences import DiffSpan
-from nousweb.lib.textdiff import Row, TextDiff
+from nousweb.lib.textdiff import Row, TextDiff, folded, span_text
 from nousweb.lib.visible_text import direction
 
 register = template.Library()
@@ -20,25 +20,28 @@ NO_LINE = '<span class="diff-no diff-blank"> </span><span class="diff-text diff-
 
 
 @register.simple_tag
-def diff_rows(rows: Iterable[Row], layout: str = "") -> SafeString:
-    """Lines of a difference, those of both texts beside each other where `layout` is "split" or "auto"; a gap unfolds.
+def diff_rows(diff: TextDiff, layout: str = "") -> SafeString:
+    """Lines of a difference, those of both texts beside each other where `layout` is "split" or "auto", and as one text
+    where it is "words"; a gap unfolds.
 
     No white space stands inside of a text: it would be read as part of it.
     """
-    return mark_safe(_html(rows, _split if layout in ("split", "auto") else _unified))  # noqa: S308 - each text is escaped below
+    rows = folded(diff.lines, 0) if layout == "words" else diff.rows
+    return mark_safe(_html(rows, LAYOUTS.get(layout, _unified)))  # noqa: S308 - each text is escaped below
+
+
+@register.simple_tag
+def layout_choices(layout: str) -> list[tuple[str, bool]]:
+    """The layouts that a person chooses from, each with whether the key leads to it."""
+    return [(name, name == CHOICES[CHOICES.index(layout) - 1]) for name in CHOICES]
 
 
 @register.simple_tag
 def diff_side(diff: TextDiff, side: str) -> SafeString:
     """The whole text of one side ("removed": the old one, or "added"), with the words marked that the other lacks."""
-    element, lines = ELEMENTS[side], []
-    rows = [inner for row in diff.rows for inner in (row.hidden_rows if row.kind == "gap" else (row,))]
-    for row in rows:
-        if not (row.old_no if side == "removed" else row.new_no):
-            continue
-        spans = row.old_spans if side == "removed" else row.new_spans
-        words = ((conditional_escape(marked(span.text)), span.kind == side) for span in spans)
-        lines.append("".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in words))
+    removes = side == "removed"
+    rows = [row for row in diff.lines if (row.old_no if removes else row.new_no)]
+    lines = [_marked_words(row.old_spans if removes else row.new_spans) for row in rows]
     html = "\n".join(lines)
     return mark_safe(f'<bdi class="pre-wrap">{html}</bdi>')  # noqa: S308 - each text is escaped above
 
@@ -48,11 +51,7 @@ def item_title(title: ItemTitle | None) -> SafeString:
     """The words of a title in one line, the changed ones marked, and in grey how many other lines change."""
     if title is None:
         return SafeString("")
-    words = "".join(
-        f"<{ELEMENTS[span.kind]}>{text}</{ELEMENTS[span.kind]}>" if span.kind in ELEMENTS else text
-        for span in title.spans
-        for text in [conditional_escape(marked(span.text))]
-    )
+    words = _marked_words(title.spans)
     more = f' <span class="item-more">{title.more}</span>' if title.rest else ""
     # Each text is escaped above.
     return mark_safe(f'<bdi class="item-words" dir="{direction(title.words)}">{words}</bdi>{more}')  # noqa: S308
@@ -105,6 +104,27 @@ def _split(row: Row) -> Iterator[str]:
     yield f"{old}{new}"
 
 
+def _words(row: Row) -> Iterator[str]:
+    """A line once, with what goes and comes inside of it; one that says something else, as both lines."""
+    if row.kind != "changed":
+        yield _equal(row.spans) if row.kind == "equal" else _changed(row.spans, row.kind, row.kind)
+    elif is_rewritten(row.spans):
+        yield _changed(row.old_spans, row.kind, "removed")
+        yield _changed(row.new_spans, row.kind, "added")
+    else:
+        edited = _marked_words(cut_words(row.spans, 0, len(span_text(row.spans))))
+        yield f'<span class="diff-text is-edited" data-mark=" " dir="{_direction(row.new_spans)}">{edited}</span>'
+
+
+LAYOUTS = {"words": _words, "unified": _unified, "split": _split, "auto": _split}
+CHOICES = ("words", "unified", "split")
+
+
+def _marked_words(spans: Iterable[DiffSpan]) -> str:
+    texts = ((ELEMENTS.get(span.kind), conditional_escape(marked(span.text))) for span in spans)
+    return "".join(f"<{element}>{text}</{element}>" if element else text for element, text in texts)
+
+
 def _number(number: int | str | None, style: str = "") -> str:
     return f'<span class="diff-no{style}">{number}</span>'
 
@@ -117,9 +137,7 @@ def _equal(spans: Iterable[DiffSpan], style: str = "") -> str:
 
 def _changed(spans: Iterable[DiffSpan], kind: str, side: str) -> str:
     """A line that is on one side alone; of a changed one, the words that are not on the other are marked."""
-    element = ELEMENTS[side]
-    texts = ((conditional_escape(marked(span.text)), kind == "changed" and span.kind == side) for span in spans)
-    words = "".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in texts)
+    words = _marked_words(spans if kind == "changed" else (DiffSpan(span_text(spans)),))
     heard = f'<span class="visually-hidden">{side}:</span>'
     sign = SIGNS[side]
     return f'<span class="diff-text is-{side}" data-mark="{sign}" dir="{_direction(spans)}">{heard}{words}</span>'
@@ -127,4 +145,4 @@ def _changed(spans: Iterable[DiffSpan], kind: str, side: str) -> str:
 
 def _direction(spans: Iterable[DiffSpan]) -> str:
     """ "rtl" or "ltr", for the spans of one line."""
-    return direction("".join(span.text for span in spans))
+    return direction(span_text(spans))

@@ -362,6 +362,32 @@ def test_review_preview_shows_the_edited_change(ada: Agent, actor: Principal, bo
     assert "&lt;b&gt;Bold&lt;/b&gt;" in answer.content.decode()
 
 
+def test_review_of_prose_shows_each_changed_paragraph_once(ada: Agent, actor: Principal, bob: User) -> None:
+    watch = "You keep watch over the billing queue of a small team, and say at once what is wrong with it."
+    write = "You write for somebody who has just been woken up: the finding first, then the one next step."
+    base = f"{watch}\n\n{write}\n\nStay.\nAsk first."
+    identity_propose(agent=ada, section="values", content=base, by=Principal.of_user(bob))
+    text = base.replace("a small team", "two teams").replace("Ask first", "Never guess at all")
+    proposal = make_proposal(ada, actor, content=text.replace("just been", "just  been"))
+    client = browser(bob)
+
+    def shown(query: str = "") -> str:
+        return (
+            markup(client.get(f"{proposal.get_absolute_url()}{query}"))
+            .partition('id="item-text"')[2]
+            .partition("item-why")[0]
+        )
+
+    words = shown()
+    assert "of <del>a small team</del><ins>two teams</ins>, and say" in words
+    assert "has just<del> </del><ins> </ins>been" in words, "two spaces for one"
+    assert words.count("Ask first.") == words.count("Never guess at all.") == 1, "a line with other words stands twice"
+    assert "2 unchanged lines" in words
+    assert 'is-split"' in shown("?layout=split")
+    client.cookies["layout"] = "unified"
+    assert 'is-unified"' in shown(), "the choice of a person stays"
+
+
 def test_review_of_unknown_proposals_is_not_found(ada: Agent, actor: Principal, bob: User) -> None:
     assert browser(bob).get(reverse("proposal", args=[uuid4()])).status_code == 404
     assert decide(bob, make_proposal(ada, actor), "bless").status_code == 404

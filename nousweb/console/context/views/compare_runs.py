@@ -329,7 +329,6 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         "agent": agent,
         "forms": list(zip(names, (a_form, b_form), strict=True)),
         "names": names,
-        "layout": layout_of(request),
     }
     if asked and a_form.is_valid() and b_form.is_valid():
         try:
@@ -342,6 +341,7 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
                 "a": a,
                 "b": b,
                 "comparison": comparison,
+                "layout": layout_of(request, comparison.diff),
                 "sides": list(zip(names, (a, b), strict=True)),
                 "fact": (fact := _fact(_changed_fact(request, agent, by, a["run"], comparison), agent, b, by)),
                 "items": [one for one in comparison.items if not (fact and one.url in (fact.url, fact.newer))],

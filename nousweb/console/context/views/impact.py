@@ -123,7 +123,7 @@ def _answers(request: HttpRequest, agent: Agent, by: Principal, fields: QueryDic
 def _pair(request: HttpRequest, context: Mapping[str, Any], before: str, after: str) -> HttpResponse:
     """The prompt for one input without a change and with it."""
     diff = diff_texts(before, after)
-    return render(request, "context/impact_run.html", {**context, "diff": diff, "layout": layout_of(request)})
+    return render(request, "context/impact_run.html", {**context, "diff": diff, "layout": layout_of(request, diff)})
 
 
 @page(VIEW_RUN, ASSEMBLE, methods=FORM)

@@ -254,7 +254,7 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     asked.setdefault("to", str(latest))
     asked.setdefault("from", str(max(latest - 1, 0)))
     form = CompareForm(asked)
-    context = {**_about(agent, named), "form": form, "latest": latest, "layout": layout_of(request)}
+    context = {**_about(agent, named), "form": form, "latest": latest}
     if not form.is_valid():
         context["problem"] = "Enter the numbers of two versions."
         return render(request, "identity/section_compare.html", context, status=422)
@@ -266,11 +266,13 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
         context["problem"] = f"{named.label} has no version {numbers}; its latest is {latest}."
         # A picker shows the answer in its page, which htmx swaps in for what is invalid alone.
         return render(request, "identity/section_compare.html", context, status=422 if request.htmx else 404)  # type: ignore[attr-defined]
+    diff = diff_texts(_text(found.get(older)), _text(found.get(newer)))
     context |= {
         "older": older,
         "newer": newer,
         "sides": [("From", older, found.get(older)), ("To", newer, found.get(newer))],
-        "diff": diff_texts(_text(found.get(older)), _text(found.get(newer))),
+        "diff": diff,
+        "layout": layout_of(request, diff),
         "tried": _tried(found.get(older), found.get(newer)) if by.may("context.talk_to_agent") else "",
         "previous_pair": min(older, newer) - 1 if min(older, newer) > 0 else None,
         "next_pair": max(older, newer) + 1 if max(older, newer) < latest else None,
@@ -462,13 +464,14 @@ def _rollback_page(
 ) -> HttpResponse:
     section = Section(target.section)
     current = existing(version_current(agent, section), f"{section.label} has no current version.")
+    diff = diff_texts(current.content, target.content)
     context = {
         **_about(agent, section),
         "form": form,
         "target": target,
         "current": current,
-        "diff": diff_texts(current.content, target.content),
-        "layout": layout_of(request),
+        "diff": diff,
+        "layout": layout_of(request, diff),
         "verdict": guardrail_decide(agent=agent, section=section, current=current, by=principal_of(request)),
     }
     return render(request, "identity/section_rollback.html", context, status=status)
