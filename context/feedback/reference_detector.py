@@ -21,7 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from context.feedback.content_words import MONTH_NUMBERS, Word, content_words, windows_of
-from context.feedback.reference_features import NAMES, Row, ShownMemories, ShownMemory, shared_phrases, tokens_of
+from context.feedback.reference_features import (
+    NAMES,
+    Row,
+    ShownMemories,
+    ShownMemory,
+    Token,
+    shared_phrases,
+    tokens_of,
+)
 from context.models import ContextRun
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.embedding.protocol import DEFAULT_MODEL
@@ -33,6 +41,8 @@ from nousweb.lib.boosted_trees import BoostedTrees
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 MAX_RESPONSE_CHARACTERS = 400_000
+MAX_COMPARED = 40_000
+"""Characters of an answer, its first, that are compared with the memories: those of a long one would take minutes."""
 FILE = Path(__file__).with_name("reference_trees.json")
 REFERENCED_AT = 0.47
 """Score from which a memory counts as referenced."""
@@ -110,9 +120,11 @@ def references_of(
     """For each memory, as a prompt showed it, how surely `answer` refers to it.
 
     Words of the `question` are weaker evidence than others, since any answer repeats them. `rarity` in [0, 1] gives for
-    content words how few memories of the store contain them. Raises what `meaning` raises.
+    content words how few memories of the store contain them. The first MAX_COMPARED characters are compared. Raises
+    what `meaning` raises.
     """
     trees = trees or reference_trees()
+    answer = answer[:MAX_COMPARED]
     answer_words = content_words(answer)
     shown = ShownMemories(memories, question, rarity or {})
     windows = windows_of(answer, answer_words)
@@ -121,12 +133,12 @@ def references_of(
     if meaning is not None:
         odds |= _by_meaning(meaning_rows(answer, question, windows, best, meaning), trees.meaning)
     scores = _with_twins(shown, odds)
-    whole = f" {' '.join(word.text for word in answer_words)} "
+    whole, whole_tokens = f" {' '.join(word.text for word in answer_words)} ", tokens_of(answer, answer_words)
     found: list[tuple[float, list[tuple[Word, ...]]]] = []
     for place, memory in enumerate(shown.memories):
         repeated = bool(memory.stated) and f" {memory.stated} " in whole
-        window: Sequence[Word] = answer_words if repeated else windows[best[place].row.window] if place in best else ()
-        phrases = _cited_phrases(answer, window, memory, repeated=repeated)
+        window = windows[best[place].row.window] if place in best else ()
+        phrases = _cited_phrases(whole_tokens if repeated else tokens_of(answer, window), memory, repeated=repeated)
         found.append((1.0 if repeated else round(scores.get(place, 0.0), 4), phrases))
     shorter = _parts_of_others(_range(one) for score, each in found if score >= REFERENCED_AT for one in each)
     return [
@@ -136,16 +148,13 @@ def references_of(
     ]  # fmt: skip
 
 
-def _cited_phrases(
-    answer: str, window: Sequence[Word], memory: ShownMemory, *, repeated: bool
-) -> list[tuple[Word, ...]]:
-    """The words of each phrase of the window that the memory has too; of a memory `repeated` in one word, that word."""
-    if not window:
+def _cited_phrases(tokens: Sequence[Token], memory: ShownMemory, *, repeated: bool) -> list[tuple[Word, ...]]:
+    """The words of each phrase that the memory has too; of a memory `repeated` in one word, that word."""
+    if not tokens:
         return []
-    tokens = tokens_of(answer, window)
     phrases = shared_phrases(tokens, memory.tokens)
     if repeated and not phrases:
-        return [(word,) for word in window if word.text in memory.stated.split()]
+        return [(word,) for token in tokens for word in token.words if word.text in memory.stated.split()]
     return [tuple(word for place in phrase for word in tokens[place].words) for phrase in phrases]
 
 

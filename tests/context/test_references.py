@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.feedback.content_words import STOP_WORDS, content_words
-from context.feedback.reference_detector import references_of
+from context.feedback.reference_detector import MAX_COMPARED, references_of
 
 NAMES = [
     "Maria",
@@ -114,6 +114,14 @@ def test_references_are_those_a_reader_would_name(answer, places):
 
 def test_references_of_a_long_unrelated_answer_are_none():
     assert marked(" ".join(UNRELATED.split())) == []
+
+
+def test_references_of_an_answer_are_looked_for_in_its_beginning():
+    memory = "Maria plays the violin in an orchestra."
+    filler = f"{UNRELATED} " * (1 + MAX_COMPARED // len(UNRELATED))
+    assert scores(memory + filler) == scores(memory + filler * 9)
+    assert marked(memory + filler) == [3]
+    assert marked(filler + memory) == []
 
 
 def test_references_names_that_are_everywhere_count_little_in_any_language():
