@@ -165,13 +165,15 @@ DAYS_KEPT = 90
 """Scores of past days that are kept, for a chart."""
 LISTED = 2_000
 """Facts of a list that are kept of a large memory."""
-_TOLD = "concat_ws(' ', count(*){0}, array_to_string((array_agg(id ORDER BY id){0})[1:3], ' '))"
-"""The number of facts of a list, and the ids of a few of them, which are the same each time, as one text."""
+NAMED = 200
+"""Facts of a list that are kept with its number."""
+_TOLD = f"concat_ws(' ', count(*){{0}}, array_to_string((array_agg(id ORDER BY id){{0}})[1:{NAMED}], ' '))"
+"""The number of facts of a list, and the ids of some of them, which are the same each time, as one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFindingCount:
-    """The number of facts in a list, the ids of a few of them, and the points that it subtracts from the score."""
+    """The number of facts in a list, the ids of NAMED of them, and the points that it subtracts from the score."""
 
     finding: HealthFinding
     number: int

@@ -1,4 +1,12 @@
-"""Geometry of the console's charts. Numbers only: colours are CSS classes, drawing is a template's."""
+"""Geometry of the console's charts, and what they say. Numbers only: colours are CSS classes, drawing is a template's.
+
+All charts keep to these rules:
+
+- A value stands at its column or point where all have room, else at those that matter (`told_places`).
+- The axis below names its first and last step. One that does not begin at 0 says where it begins.
+- What a series is called stands beside the heading of the chart, with its number.
+- A change is green or red only where more, or less, is better (`Figure.good` of nousweb.console.home.period).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,7 +110,7 @@ class ChartPoint:
     """A value of a chart, None where nothing was measured, and what is told of it, and of that of the period before.
 
     `parts` are the classes of what the value is made of, with their sizes, in any unit; `mark` is the
-    number of what began or ended there; `is_over`: nothing began.
+    class of a point at which something began or ended.
     """
 
     name: str
@@ -112,7 +120,6 @@ class ChartPoint:
     told_before: str = ""
     parts: tuple[tuple[str, float], ...] = ()
     mark: str = ""
-    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +181,25 @@ NARROW = 4.5
 """Percent of a chart: a column of less has no place for its label."""
 WIDEST, LETTERS = 4.3, 35
 """Percent of a chart that a column takes at most, which the stylesheet narrows in a wide window; and how many letters
-stand above the columns on a phone, so that each can say its value."""
-LABEL_WIDTH = 5.0
-"""Percent of a chart that a number takes: the last one is left out where it would stand in the greatest one."""
+stand above the columns on a phone."""
+
+
+def told_places(values: Sequence[float], letters: int, marks: Sequence[int] | None = None) -> list[int]:
+    """The places of the values that a chart says: all, where it has room for so many letters in a line, else the
+    greatest and the last one; of a line, which has `marks`, the last one, these and the first one. None stands in
+    another."""
+    known = [place for place, value in enumerate(values) if value]
+    words = max((len(f"{value:,.0f}") for value in values), default=0) * len(values)
+    if not known or words <= letters:
+        return known
+    wanted = [max(known, key=values.__getitem__), known[-1]]
+    if marks is not None:
+        wanted = [known[-1], *marks[::-1], known[0]]
+    told: list[int] = []
+    for place in wanted:
+        if all(abs(place - other) * letters > words for other in told):
+            told.append(place)
+    return told
 
 
 INTERVALS = 5
@@ -211,13 +234,13 @@ def chart(
     sign: str = "",
     base: int = 0,
     top: int = 0,
+    is_line: bool = False,
 ) -> Chart:
     """Lay values over time, from `base` up to `top`, without one to a round number. `step` is "day" or "hour", `every`
     the name of the period, and `ago` how long ago the one before was; `unit` is what a column without a value lacks,
     and `sign` follows the numbers of the axis.
     """
     values = [point.value or 0 for point in points]
-    greatest = values.index(max(values))
     is_share, height = bool(top), LOW_HEIGHT if top else CHART_HEIGHT
     reached = max(*values, 1)
     by = (top - base) // 2 if top else axis_step(reached)
@@ -225,10 +248,10 @@ def chart(
     last = len(points) - 1
     labelled = ticks(len(points))
     on_phone = labelled[::-1][:: -(-len(labelled) // TICKS_OF_PHONE)]
-    has_both = 100 * (last - greatest) >= LABEL_WIDTH * len(points)
+    marked = [place for place, point in enumerate(points) if point.mark]
+    told = told_places(values, LETTERS, marked if is_line else None)
     empty = sum(not value for value in values)
     above = [max(value - base, 0) for value in values]
-    says_all = not is_share and len(points) * len(f"{reached:,.0f}") <= LETTERS
     # Of few columns none is as wide as a wall.
     gap = max(0.4, 1 - WIDEST * len(points) / 100)
     columns = []
@@ -240,9 +263,8 @@ def chart(
             strict=True,
         )
     ):
-        # A greatest value at the upper edge is told by the axis.
-        is_greatest = number == greatest and not (is_share and point.value == top)
-        is_told = says_all or is_greatest or (number == last and has_both)
+        # A value at the upper edge is told by the axis.
+        is_told = number in told and not (is_share and point.value == top)
         columns.append(
             ChartColumn(
                 point=point,
@@ -264,6 +286,7 @@ def chart(
         every=every[:1].upper() + every[1:],
         now="" if not values[-1] else "Today so far" if step == "day" else "This hour so far",
         note=f"A dot is a {step} without {unit}: {empty} of {len(points)}." if empty else "",
+        is_line=is_line,
     )
 
 

@@ -242,12 +242,14 @@ COUNTED = 100
 SHOWN = 3
 
 _PEOPLE = Q(author_kind="person")
+_UNREVIEWED = Q(action="identity.update", author_kind="token")
 _REPLACED = ("fact.supersede", "fact.merge")
 GROUPS: dict[str, tuple[str, tuple[str, ...], Q]] = {
+    "applied": ("Applied without review", ("identity.update",), _UNREVIEWED),
     "identity": (
         "Identity",
         ("proposal.approve", "identity.update", "identity.rollback", "agent.reinitiate"),
-        Q(),
+        ~_UNREVIEWED,
     ),
     "facts": ("Facts changed by people", (*_REPLACED, "fact.invalidate", "fact.restore", "fact.erase"), _PEOPLE),
     "automatic": ("Decided without people", (*_REPLACED, "memory_review.expire"), ~_PEOPLE),
@@ -255,6 +257,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...], Q]] = {
 }
 """By name: the title, the actions, and whose they are."""
 ABOUT = {
+    "applied": {"about": "identity", "kind": "token"},
     "identity": {"about": "identity"},
     "facts": {"about": "memory", "kind": AuditEvent.Kind.PERSON.value},
     "censors": {"about": "prompts"},
@@ -311,14 +314,14 @@ def _line(row: tuple[Any, ...]) -> dict[str, Any]:
     _, key, at, *who, action, what, agent, newer, older = row
     by = _shortened(newer) if action in _REPLACED and newer and newer != what else ""
     return {
-        "who": author_words(*who),
+        "who": (author := author_words(*who)),
         "did": audit_phrase(action),
         "what": _shortened(what),
         "by": by,
         "change": "" if by else _change(older, newer),
         "at": moment_read(at),
         "url": reverse("audit_event", args=[key]),
-        "of": agent if agent and action.startswith(("proposal.", "identity.")) else "",
+        "of": agent if agent != author and action.startswith(("proposal.", "identity.")) else "",
     }
 
 

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
 from nousweb.console.common import SHORTCUTS, Chart, ChartColumn, Column, Title, bars
-from nousweb.console.common.charts import Segment
+from nousweb.console.common.charts import Segment, told_places
 from nousweb.console.common.list_page import ASCENDING
 from nousweb.console.templatetags.console import EXACT, age_or_day, ago, dt, kbd, localtime, plain, tokens, when
 from nousweb.console.templatetags.console import count as grouped
@@ -426,8 +426,8 @@ _SPARK_NONE = '<circle class="spark-none" cx="{}%" cy="30.5" r="1.5"><title>{}: 
 _SPARK_MOST = '<text class="spark-most" x="{}%" y="{}" text-anchor="middle">{}</text>'
 _SPARK_LINE = '<line class="spark-line" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 _SPARK_DOT = '<circle class="{}" cx="{}%" cy="{}" r="2.5"><title>{}: {}</title></circle>'
-SPARK_HEIGHT = 31.0
-"""Pixels of the greatest value."""
+SPARK_HEIGHT, SPARK_LETTERS = 31.0, 20
+"""Pixels of the greatest value, and how many letters stand above the columns on a phone."""
 
 
 @register.simple_tag
@@ -469,10 +469,9 @@ def sparkline(
         drawn += format_html_join("", _SPARK_BAR, sizes)
     at_most = f"at most {most:,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     words = f"{sum(map(bool, failed))} of {len(points)} days with a failure" if ticks else at_most
-    # Numbers that have room stand on each column, others on the greatest.
-    numbered = shapes if most < 100 and len(points) <= 14 else shapes[values.index(most) :][:1]
-    numbers = ((plain(bar.middle), plain(bar.y - 2), f"{bar.value:,.0f}") for bar in numbered if bar.height)
-    drawn += format_html_join("", _SPARK_MOST, () if ticks else numbers)
+    numbered = () if ticks else told_places(values, SPARK_LETTERS)
+    numbers = ((plain(shapes[at].middle), plain(shapes[at].y - 2), f"{values[at]:,.0f}") for at in numbered)
+    drawn += format_html_join("", _SPARK_MOST, numbers)
     return format_html(_SPARK, f"{label}: {words}", drawn)
 
 
@@ -485,7 +484,10 @@ def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeS
     lines = format_html_join("", _SPARK_LINE, (start + end for start, end in pairwise(spots)))
     looks = ["spark-bar"] * (len(points) - 1) + ["spark-now"]
     dots = ((look, *spot, *point) for look, spot, point in zip(looks, spots, points, strict=True))
-    return lines + format_html_join("", _SPARK_DOT, dots)
+    values = [value or 0 for _, value in points]
+    at_ends = told_places(values, SPARK_LETTERS, ())
+    told = ((spots[at][0], plain(float(spots[at][1]) - 6), f"{values[at]:,.0f}") for at in at_ends)
+    return lines + format_html_join("", _SPARK_DOT, dots) + format_html_join("", _SPARK_MOST, told)
 
 
 _SECTION = (
@@ -530,11 +532,13 @@ def chart_columns(chart: Chart) -> SafeString:
     for number in range(last + 1):
         y = plain(int(CHART_TOP + chart.height * number / last) + 0.5)
         drawn += format_html(_LINE, "chart-base" if number == last else "chart-grid", 0, y, 100, y)
-    for column in chart.columns:
+    for before, column in pairwise([chart.columns[0], *chart.columns]):
         inside = _point(column, "chart-point") if chart.is_line else _bars(column, base)
         if column.value:
             at, anchor = column.value_at
-            inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP - 8), anchor, column.value)
+            # Below a point to which the line falls.
+            off = 18 if chart.is_line and before.bar.y < column.bar.y else -8
+            inside += format_html(_VALUE, plain(at), plain(column.bar.y + CHART_TOP + off), anchor, column.value)
         told = *_TOLD_AT[min(int(column.middle * 3 / 100), 2)], column.title
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), base, inside, *told)
         if column.tick:
@@ -560,17 +564,9 @@ def _point(column: ChartColumn, look: str) -> SafeString:
 
 
 def _line(chart: Chart) -> SafeString:
-    """The line through all points, and on it those where something began or ended, with its number, and where it ends.
-    A number stands above its point, but below the one to which the line falls, and the last one, above which its value
-    stands."""
+    """The line through all points, and on it those where something began or ended, and where it ends."""
     known = [column for column in chart.columns if column.point.value is not None]
     places = [(plain(column.middle), plain(column.bar.y + CHART_TOP)) for column in known]
     drawn = format_html_join("", _LINE, (("chart-line", *begin, *end) for begin, end in pairwise(places)))
-    for before, column in pairwise([known[0], *known]):
-        if column.point.mark:
-            y = column.bar.y + CHART_TOP + (18 if column.is_last or before.bar.y < column.bar.y else -8)
-            drawn += _point(column, f"chart-mark{' is-over' * column.point.is_over}")
-            drawn += format_html(_TICK, "chart-name", plain(column.middle), plain(y), "middle", column.point.mark)
-        elif column.is_last:
-            drawn += _point(column, "chart-end")
-    return drawn
+    looks = ((one, f"chart-mark {one.point.mark}" if one.point.mark else "chart-end" * one.is_last) for one in known)
+    return drawn + format_html_join("", "{}", ((_point(column, look),) for column, look in looks if look))

@@ -89,6 +89,9 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     assert "1 item waits for your review" in page
     told = f'<a href="{reverse("inbox")}?view=applied" class="small">1 applied without review</a>'
     assert told in page, "it is in effect, and waits for nobody"
+    with noon():
+        page = text_of(client)
+    assert re.search("Applied without review</h3> <a[^>]*>Keep or undo</a> .*<ins>Tea.</ins>", page)
     for item in shown.items:
         assert f'href="{item.url}"' in page
         assert client.get(item.url).status_code == 200
@@ -205,6 +208,7 @@ def test_changes_of_others_are_told_by_what_they_are_about(
         fact_supersede(old=old, new=new, by=other)
         censor_create(agent=ada, pattern="rm -rf", severity="block", by=other)
     with clock.at(ago(hours=1)):
+        identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
         older = fact_learn(agent=ada, content="Drinks tea.", by=actor).fact
         newer = fact_learn(agent=ada, content="Drinks water.", exclude=[older.pk], by=actor).fact
         fact_supersede(old=older, new=newer, by=actor)
@@ -213,6 +217,7 @@ def test_changes_of_others_are_told_by_what_they_are_about(
         for group in board(bob).news or []
     }
     assert told == {
+        "Applied without review": [("wrote", "Preferences version 1", "")],
         "Identity": [("approved", "Values version 1", "")],
         "Facts changed by people": [("replaced the fact", "Lives in Oslo.", "Moved to Bergen.")],
         "Decided without people": [("replaced the fact", "Drinks tea.", "Drinks water.")],
@@ -221,11 +226,15 @@ def test_changes_of_others_are_told_by_what_they_are_about(
     identity_propose(agent=ada, section="values", content="Truth last.", by=other)
     assert "Truth <del>first</del><ins>last</ins>." in text_of(browser(bob))
     assert [group["title"] for group in board(bob, since=ago(days=1)).news or []] == [
+        "Applied without review",
         "Identity",
         "Decided without people",
     ]
     # One's own changes are no news.
-    assert [group["title"] for group in board(charlie).news or []] == ["Decided without people"]
+    assert [group["title"] for group in board(charlie).news or []] == [
+        "Applied without review",
+        "Decided without people",
+    ]
     client = browser(bob)
     for group in board(bob).news or []:
         urls = [group["url"], *(line["url"] for line in group["lines"])]

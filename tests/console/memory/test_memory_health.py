@@ -162,11 +162,12 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     assert ({point.value for point in shown[:-2]}, today) == ({None}, person.get(PAGE).context["score"])
     assert before == 75 > today == round(person.get(PAGE).context["health"].score)
     assert f"{today} today, {before - today} points lower than on" in trend["said"]
-    assert [point.mark for point in shown[-2:]] == ["", "1"], "where a kind of finding began"
+    assert [point.mark for point in shown[-2:]] == ["", "ring"], "where a kind of finding began"
     assert trend["chart"].columns[-1].title.endswith(f": {today} of 100, “Duplicates” began")
     page = person.get(PAGE).content.decode()
-    assert ">1</text>" in page, "its number stands in the chart"
-    assert f">1: {now.day} {now:%b}, “Duplicates” began</span>" in " ".join(page.split())
+    assert f">{today}</text>" in page, "the last one is told"
+    changed = f'<span>{now.day} {now:%b}</span> <span class="grow">“Duplicates” began</span>'
+    assert f"{changed} <span>{before} → {today}</span>" in " ".join(page.split())
     assert "Prompts tell the agent the same thing twice." in page
     since = {one["finding"].key: one["since"] for one in person.get(PAGE).context["problems"]}
     yesterday = now - timedelta(days=1)
@@ -285,3 +286,13 @@ def test_number_of_statements_stays_and_lists_are_paged(ada, actor, system, bob,
         assert len(first.rows) == 50
         assert second.rows
         assert not {fact.pk for fact in first.rows} & {fact.pk for fact in second.rows}
+
+
+def test_finding_says_in_how_many_prompts_its_facts_were(ada, actor, system, bob):
+    facts = make_facts(ada, ["Tea is at four.", "tea is at four"], system)
+    person = browser(bob)
+    assert "answered prompt" not in person.get(PAGE).content.decode()
+    run = make_run(ada, actor)
+    for fact in facts:
+        show(run, fact)
+    assert "In 1 answered prompt of the last 7 days." in person.get(PAGE).content.decode()

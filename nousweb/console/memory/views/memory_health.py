@@ -1,6 +1,6 @@
 """The health of an agent's memory: the score, the facts behind each number, changes of many of them, and their cost."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from context.feedback.health_score import (
     score_moved,
     whole_score,
 )
-from context.models import VIEW_RUN
+from context.models import RECENT, VIEW_RUN, MemoryUsage
 from memory.models import Fact, ItemType, MemoryReview
 from nousweb.console.common import (
     MAX_SELECTED,
@@ -57,6 +57,8 @@ PAGE_SIZE = 50
 PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days"}
 DEFAULT_DAYS = "30"
 DAYS_DRAWN = 30
+NAMES_SHOWN = 3
+"""Facts of a finding that are quoted."""
 LEAST_POINTS = 2
 """Of fewer days no chart is drawn."""
 
@@ -90,8 +92,11 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     whole = [int(one.points) for one in counted]
     by_rest = sorted(range(len(whole)), key=lambda place: whole[place] - counted[place].points)
     up = by_rest[: max(0, 100 - score - sum(whole))]
-    named = scope.memory.facts.filter(pk__in=[key for one in counted for key in one.named])
+    named = scope.memory.facts.filter(pk__in=[key for one in counted for key in one.named[:NAMES_SHOWN]])
     texts = {str(key): text for key, text in named.values_list("pk", "content")}
+    uses = MemoryUsage.objects.filter(agent=scope.agent, persona__in=scope.memory.personas, item_type=ItemType.FACT)
+    uses = uses.filter(at__gte=clock.now() - RECENT, item_id__in=[key for one in counted for key in one.named])
+    shown = list(uses.order_by("-at").values_list("item_id", "run")[:USES_READ])
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
@@ -102,10 +107,11 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             "since": _since(days, one.finding.key),
             "facts": [
                 (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key) + scope.suffix)
-                for key in one.named
+                for key in one.named[:NAMES_SHOWN]
                 if key in texts
             ],
-            "more": one.number - len(one.named),
+            "more": one.number - len(one.named[:NAMES_SHOWN]),
+            "cost": _cost(one, {run for key, run in shown if key in one.named}),
         }
         for place, one in enumerate(counted)
     ]
@@ -127,6 +133,13 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     return render(request, "memory/memory_health.html", context)
 
 
+def _cost(one: HealthFindingCount, prompts: Collection[UUID]) -> str:
+    """How many prompts had its facts, as a sentence; "" for none."""
+    least = "at least " * (one.number > len(one.named))
+    prompt = f"answered prompt{'' if len(prompts) == 1 else 's'}"
+    return f"In {least}{len(prompts):,} {prompt} of the last {RECENT.days} days." if prompts else ""
+
+
 def _since(days: dict[date, DayHealth], key: str) -> str:
     """The day from which a finding has listed facts without a break; "" where that was not kept."""
     first, day = None, None
@@ -141,8 +154,9 @@ def _since(days: dict[date, DayHealth], key: str) -> str:
 
 
 def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
-    """The chart of the scores of the last days, with a number where a kind of finding began or ended, and a key of
-    these; None before there are two days."""
+    """The chart of the scores of the last days, with a mark where a kind of finding began or ended, and these changes,
+    the latest first: the day, words, the mark, and the scores of the day before and of that day. None before there are
+    two days."""
     today = clock.now().date()
     days = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
     drawn = [day for day in days if day in known]
@@ -150,15 +164,13 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         return None
     scores = {day: whole_score(known[day].score) for day in drawn}
     changes = {day: _changes(known.get(day - timedelta(days=1)), known.get(day)) for day in days}
-    marked = {day: str(number) for number, day in enumerate((day for day in days if any(changes[day])), 1)}
     points = [
         ChartPoint(
             f"{day:%a} {day.day} {day:%b}",
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
             f"{scores[day]} of 100{_changed(*changes[day])}" if day in scores else "not counted",
-            mark=marked.get(day, ""),
-            is_over=not changes[day][0],
+            mark=_look(*changes[day]),
         )
         for day in days
     ]
@@ -167,16 +179,26 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     gaps = f"{missing} of {len(days)} days were not counted." if missing else ""
     base = next(base for base in (80, 60, 40, 0) if scores[least] >= base)
     line = replace(
-        chart(points, step="day", unit="", base=base, top=100),
-        is_line=True,
-        parts=tuple(
-            (f"{number}: {day.day} {day:%b}{_changed(*changes[day])}", f"ring{' is-over' * (not changes[day][0])}")
-            for day, number in marked.items()
-        ),
+        chart(points, step="day", unit="", base=base, top=100, is_line=True),
         note=" ".join(filter(None, (f"The axis begins at {base}." * bool(base), gaps))),
     )
     said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
-    return {"chart": line, "said": said, "least": f"{scores[least]} on {least.day} {least:%b}"}
+    return {
+        "chart": line,
+        "said": said,
+        "least": f"{scores[least]} on {least.day} {least:%b}",
+        "changes": [
+            (
+                f"{day.day} {day:%b}",
+                _changed(*changes[day]).removeprefix(", "),
+                _look(*changes[day]),
+                whole_score(known[day - timedelta(days=1)].score),
+                scores[day],
+            )
+            for day in reversed(drawn)
+            if any(changes[day])
+        ],
+    }
 
 
 def _changes(before: DayHealth | None, now: DayHealth | None) -> tuple[list[str], list[str]]:
@@ -185,6 +207,11 @@ def _changes(before: DayHealth | None, now: DayHealth | None) -> tuple[list[str]
         return [], []
     began = [one.label for key, one in FINDINGS.items() if key in now.found - before.found]
     return began, [one.label for key, one in FINDINGS.items() if key in before.found - now.found]
+
+
+def _look(began: list[str], ended: list[str]) -> str:
+    """The class of the point of a day on which something began, or only ended; "" of another."""
+    return "ring" if began else "ring is-over" if ended else ""
 
 
 def _changed(began: list[str], ended: list[str]) -> str:
