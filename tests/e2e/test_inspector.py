@@ -42,7 +42,7 @@ def test_inspector_preview_follows_the_typing_and_writes_nothing(
     prompt = page.get_by_role("region", name="Text of the prompt")
     expect(prompt).to_contain_text(REPLICA)
     page.wait_for_url("**input=Why+did*")
-    page.get_by_label("Frame").select_option("decision")
+    page.get_by_label("Kind of question").select_option("decision")
     page.wait_for_url("**frame=decision*")
     page.get_by_role("button", name="Why", exact=True).click()
     expect(page.locator("#result")).to_contain_text("Decision, because the request names it")
@@ -51,7 +51,7 @@ def test_inspector_preview_follows_the_typing_and_writes_nothing(
     prompt.get_by_role("button", name="Unfold all").click()
     expect(prompt.get_by_text("calm and exact")).to_be_visible()
     page.reload()
-    expect(page.get_by_label("Frame")).to_have_value("decision")
+    expect(page.get_by_label("Kind of question")).to_have_value("decision")
     expect(prompt).to_contain_text(REPLICA)
     page.locator("#inspector summary").get_by_text("More", exact=True).click()
     page.get_by_label("Conversation so far").fill("no speaker")
@@ -70,9 +70,9 @@ def test_tokens_and_what_was_left_out_stay_beside_a_long_prompt(
     expect(page.get_by_label("Input")).not_to_be_in_viewport()
     expect(page.locator("#tokens-title")).to_be_in_viewport()
     left_out = page.get_by_role("region", name="Left out")
-    expect(left_out.get_by_text("1 not relevant enough")).to_be_in_viewport()
+    expect(left_out.get_by_text("1 too far from the question")).to_be_in_viewport()
     page.set_viewport_size({"width": 390, "height": 844})
-    expect(left_out.get_by_text("1 not relevant enough")).to_be_visible()
+    expect(left_out.get_by_text("1 too far from the question")).to_be_visible()
     expect(left_out.get_by_role("link", name="bananas")).to_be_hidden()
 
 
@@ -92,7 +92,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
     press_key(page, "o")
     page.wait_for_url("**/context/?input=Why+did*")
     page.get_by_role("button", name="Memories").click()
-    expect(page.locator("#memories")).to_contain_text("Pinned by a person.")
+    expect(page.locator("#memories")).to_contain_text("pinned")
     page.get_by_role("button", name="Prompt", exact=True).click()
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
 

@@ -357,15 +357,12 @@ def _left_out(entry: Verdict, lines: Mapping[Key, str], part: str = "") -> LeftO
     return LeftOut.of(Item(*entry.candidate.key, lines[entry.candidate.key]), part)
 
 
-RECENT_REASON = "Kept as one of the most recent."
 _REASONS = {
     "pinned": "Pinned by a person.",
     "head": "Among the best: kept first.",
-    "tail": RECENT_REASON,
+    "tail": "Kept as one of the most recent.",
     "": "Relevant, and within the budget.",
 }
-USUAL_REASONS = (_REASONS["head"], _REASONS[""])
-"""How the reason of a memory begins that is included for its relevance alone."""
 
 
 def _contested(entry: Verdict) -> str:

@@ -143,7 +143,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         return refuse(
             VerdictCode.BELOW_THRESHOLD,
             f"Relevance {hit.score:.2f} is {missing:.2f} below the threshold of {candidate.threshold:.2f}.",
-            "More of the question's words in the memory, or a lower threshold.",
+            "More of the question's words in the memory, or a pin on it.",
         )
     if candidate.outranked:
         return refuse(

@@ -111,7 +111,7 @@ class InspectorForm(OrderForm):
     )
     frame = forms.ChoiceField(
         required=False,
-        label="Kind of question (frame)",
+        label="Kind of question",
         choices=[("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())],
     )
     profile = forms.ChoiceField(required=False, label="Profile")

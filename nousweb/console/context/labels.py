@@ -42,7 +42,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "invalidated": ("marked as wrong", "They were never true."),
     "contested": ("contradicted", "The profile prefers the facts that contradict them."),
     "low_importance": ("not important enough", "The profile asks for more important ones."),
-    "excluded_kind": ("excluded by the profile", "The profile excludes memories of their kind."),
+    "excluded_kind": ("of a kind that is switched off", "The profile, the rules of what prompts hold, excludes it."),
     "low_trust": ("not trusted", "The profile asks for more trusted sources."),
     "quarantined": ("quarantined", "They read like an instruction or a secret."),
     "not_planned": ("type not searched", "The plan for this question does not search their type."),
@@ -52,8 +52,8 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "not_yet_valid": ("not yet valid", "Their time had not come."),
     "other_project": ("of another project", "They belong to another project than the question."),
     "below_threshold": (
-        "not relevant enough",
-        "Their relevance is below their threshold; if you pin one on its page, it counts no more.",
+        "too far from the question",
+        "They have too little in common with it; one that you pin on its page is included all the same.",
     ),
 }
 """Word, and the reason of all that have it, by verdict, in the order of the page."""
@@ -94,7 +94,7 @@ def stage_words(timings: Mapping[str, float]) -> Iterator[tuple[str, float]]:
 
 
 def frame_words(frame: Mapping[str, Any]) -> str:
-    """Why this frame."""
+    """Why it is this kind of question (frame)."""
     label = frame.get("label") or frame.get("id") or "Unknown"
     if frame.get("forced"):
         return f"{label}, because the request names it."
@@ -102,9 +102,9 @@ def frame_words(frame: Mapping[str, Any]) -> str:
         return f"{label}, because the session's working memory names it."
     hits = frame.get("hits") or []
     if not hits:
-        return f"{label}, the default: no frame matched the input, so no section is closed."
+        return f"{label}, since no other kind fits, so no section is closed."
     said = ", ".join(f"“{hit}”" for hit in hits)
-    return f"{label}, because of {said}; confidence {frame.get('confidence', 0):.1f}."
+    return f"{label}, because of {said}; {frame.get('confidence', 0):.0%} sure."
 
 
 def period_words(time: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
@@ -19,7 +18,6 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from context.engine.analysis.frames import FRAMES, Frame
-from context.engine.assembly.budget_selection import RECENT_REASON, USUAL_REASONS
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import REQUEST, ContextRecord
 from context.models import ASSEMBLE, ContextRun
@@ -31,7 +29,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import NOUNS, PROMPT_SECTIONS, kind_title, stacked_bar, uuid_of
+from nousweb.console.common import PROMPT_SECTIONS, kind_title, stacked_bar, uuid_of
 from nousweb.console.context.labels import (
     HELPS,
     SCOPES,
@@ -43,6 +41,16 @@ from nousweb.console.context.labels import (
     plan_words,
     policy_words,
     stage_words,
+)
+from nousweb.console.context.reasons import (
+    ALWAYS,
+    UNSEARCHED,
+    day_asked,
+    distance_of,
+    excluded_kinds,
+    reason_of,
+    short_reason,
+    words_asked,
 )
 
 Kind, Status = MemoryReview.Kind, MemoryReview.Status
@@ -127,13 +135,13 @@ SORTS: Mapping[str, str] = {
     "recent": "Most recent first",
 }
 NUMBERS = (
-    ("relevance", "relevance", "{:.3f}", "0 to 1, before any factor; compared with the threshold"),
-    ("threshold", "threshold", "{:.2f}", "What the relevance must reach"),
-    ("cosine", "meaning", "{:.3f}", "Its cosine: how close its meaning is to that of the input"),
-    ("lexical", "words", "{:.3f}", "Share of the input's rare words that the memory contains"),
-    ("tokens", "tokens", "≈ {:,}", "Its tokens in the prompt"),
+    ("relevance", "relevance", "{:.2f}", "0 to 1: how well it fits, beside all others that were found"),
+    ("threshold", "needed", "{:.2f}", "the least relevance for its type"),
+    ("cosine", "meaning", "{:.2f}", "how close the meanings are: related from 0.3 on, nearly the same from 0.7"),
+    ("lexical", "words", "{:.2f}", "the share of the question's rare words that it contains"),
+    ("tokens", "tokens", "≈ {:,}", "its size in the prompt"),
 )
-"""The numbers of a candidate beside its score: the key, the label, the form and the explanation of each."""
+"""The numbers of a candidate beside its score: the key, the label, the form and the meaning of each."""
 TABS = {"memories": "Memories", "prompt": "Prompt", "left": "Left out", "why": "Why"}
 """The parts of a result, of which the page shows one at a time."""
 OF_LEFT_OUT = ("verdict", "sort", "q", "page")
@@ -154,9 +162,6 @@ SECTION_HINTS = {
     "short_term": "Summaries of the latest sessions like this one",
 }
 """What a section contains whose name does not say it."""
-UNSEARCHED = {"recent": "recent", "working_memory": "session"}
-ALWAYS = "always"
-"""Why a section is in the prompt that is not searched, and of those that are in every one."""
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
     for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
@@ -273,7 +278,8 @@ class PromptView:
                         "type": item["type"],
                         "id": item["id"],
                         "tokens": item.get("tokens", 0),
-                        "relevance": _came(section, found.get((item["type"], item["id"])), self.time),
+                        "relevance": self._came(section, (one := found.get((item["type"], item["id"])))),
+                        "why": f": {self._reached(one)}" if one else "",
                         "place": "".join(
                             f", {name} {item[name]}" for name in ("project", "task", "user") if item.get(name)
                         ),
@@ -307,8 +313,8 @@ class PromptView:
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, the most relevant first and those that are always included last: its `place` in
         the prompt, its text, its `day` or subject (`about`) and its `mark`; its `origin` where it is neither people nor
-        the agent; its section (label); if it was searched (else `always`) why it came, with a `note` where
-        that is not its relevance alone, and its relevance, 0 to 1, also in a sentence (`why`)."""
+        the agent; its section (label); if it was searched (else `always`) `why` it came, with a `note` where that is
+        not all, and its relevance, 0 to 1."""
         searched = {(one["type"], one["id"]): one for one in self.record.candidates}
         found = [
             {
@@ -321,7 +327,7 @@ class PromptView:
                     for said in [searched.get(("event", key), {})]
                 },
                 **{name: row[name] for name in ("label", "hint", "css_class")},
-                **_cause(searched.get((piece["type"], piece["id"])), self.time),
+                **_cause(searched.get((piece["type"], piece["id"])), self.asked, self.time),
             }
             for row in self.rows
             for piece in row["pieces"]
@@ -329,6 +335,17 @@ class PromptView:
         ]
         placed = [{**one, "place": place, "day": one.get("day") or one["when"]} for place, one in enumerate(found)]
         return sorted(placed, key=lambda one: (one["always"], -(one["relevance"] or 0)))
+
+    def _came(self, section: Mapping[str, Any], candidate: Mapping[str, Any] | None) -> str:
+        """Why an item is in a section of the prompt, in a word or two."""
+        if not candidate or candidate["verdict"] != "included":
+            return UNSEARCHED.get(section.get("key", ""), ALWAYS)
+        return short_reason(candidate, self.asked, self.time)
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The words of the question."""
+        return words_asked(self.record.request["input"])
 
     @property
     def time(self) -> Mapping[str, str]:
@@ -383,21 +400,6 @@ class PromptView:
     def left_out(self) -> int:
         """The number of considered memories that are not in the prompt."""
         return sum(candidate["verdict"] != "included" for candidate in self.record.candidates)
-
-    @cached_property
-    def thresholds(self) -> str:
-        """The relevance that each type needs of which a memory has less."""
-        below = [one for one in self.record.candidates if one["verdict"] == "below_threshold"]
-        least = {one["type"]: one["threshold"] for one in sorted(below, key=itemgetter("threshold", "type"))}
-        groups = {
-            need: [f"{NOUNS.get(name, name)}s" for name in names]
-            for need, names in groupby(least, key=least.__getitem__)
-        }
-        told = (
-            f"{' and '.join(names) if len(names) < 3 or len(groups) == 1 else 'others'} need {need:.2f}"
-            for need, names in groups.items()
-        )
-        return f": {', '.join(told)}"
 
     @property
     def nearest(self) -> list[dict[str, Any]]:
@@ -499,7 +501,7 @@ class PromptView:
                     -(one.get("relevance") or 0.0) / (one.get("threshold") or 1.0),
                 )
             )
-        counts, time = {one["code"]: one["count"] for one in self.verdicts}, self.time
+        counts = {one["code"]: one["count"] for one in self.verdicts}
         excluded = (self.record.decisions.get("policy") or {}).get("excluded_kinds", ())
         pages = {"profile": reverse("context_profiles")}
         if by and by.may(CHANGE):
@@ -511,14 +513,15 @@ class PromptView:
                 **one,
                 "word": VERDICTS.get(one["verdict"], (one["verdict"], ""))[0],
                 "why": VERDICTS.get(one["verdict"], ("", ""))[1],
-                "needs": self.thresholds if one["verdict"] == "below_threshold" else "",
                 "count": counts[one["verdict"]],
                 "help": helps.get(one["verdict"], ("", "")),
                 "title": _SUMMARY_LABEL.sub("Session: ", one["text"], count=1).strip().partition("\n")[0],
-                "day": (day := _by_time(one, time)),
-                "measure": "Kind" if (rule := _excluded(one, excluded)) else "Asked about" if day else "Relevance",
-                "reached": rule or _reached({"relevance": 0, **one}, time),
-                "least": f"of {one['threshold']:.2f}" if one["verdict"] == "below_threshold" else "",
+                "day": day_asked(one, self.time),
+                "measure": "Kind" if (rule := excluded_kinds(one, excluded)) else "Relevance",
+                "reached": (reached := rule or self._reached(one)),
+                "reason": f"Too far from the question: {reached}."
+                if one["verdict"] == "below_threshold"
+                else one["reason"],
                 "url": self.memory_url(one["type"], one["id"]),
                 "day" if _DAY.fullmatch(label := one.get("label", "")) else "about": label,
                 "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
@@ -539,6 +542,20 @@ class PromptView:
             }
             for one in found
         ]
+
+    number_helps = [(label.capitalize(), told) for _, label, _, told in NUMBERS]
+    """What each number of a memory means."""
+
+    @property
+    def measured(self) -> list[dict[str, Any]]:
+        """The searched memories in the prompt, with their numbers, the most relevant first."""
+        return self.table(sort="relevance", verdict="included")
+
+    def _reached(self, candidate: Mapping[str, Any]) -> str:
+        """What a candidate has to do with the question, in words."""
+        if candidate["verdict"] == "below_threshold":
+            return distance_of(candidate, self.asked)
+        return reason_of(candidate, self.asked, self.time)
 
     def verdict_choices(self, left_out: str = LEFT_OUT) -> list[tuple[str, str]]:
         """What the list of candidates may show, with the number of each; `left_out`: the value of the first."""
@@ -583,61 +600,17 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
     ]
 
 
-def _cause(candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> dict[str, Any]:
-    """Why a memory is in the prompt; None: it always is. `time` is what the question asks about, if anything."""
+def _cause(candidate: Mapping[str, Any] | None, asked: Collection[str], time: Mapping[str, str]) -> dict[str, Any]:
+    """Why a memory is in the prompt; None: it always is. `asked` are the words of the question, and `time` is what it
+    asks about, if anything."""
     if candidate is None:
-        return {"reason": "", "note": "", "why": "", "relevance": None, "parts": "", "always": True, "when": ""}
-    reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
-    note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
-    # The chip of a contradicted memory says so already.
-    note = note.partition("Contradicted, ")[0].strip()
-    why = "" if relevance is None else f"Relevance {relevance:.2f} to this question"
-    why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
-    known = [(name, candidate.get(key)) for name, key in (("meaning", "cosine"), ("words", "lexical"))]
-    parts = " · ".join(f"{name} {share:.2f}" for name, share in known if share is not None)
-    if day := _by_time(candidate, time):
-        why = f"The question asks about this day: what happened then comes first ({parts})."
-        parts = f"date {day}" + (f" · {parts}" if candidate.get("lexical") else "")
-    if is_recent := note == RECENT_REASON:
-        why, parts = f"{note} {why}", note[:-1].lower()
-    shown = {"reason": reason, "note": note, "why": why, "relevance": relevance, "parts": parts, "always": False}
-    return {**shown, "when": str(candidate.get("happened_at") or "")[:10], "is_recent": is_recent}
-
-
-def _came(section: Mapping[str, Any], candidate: Mapping[str, Any] | None, time: Mapping[str, str]) -> str:
-    """Why an item is in a section of the prompt, in a word or by its relevance to the question."""
-    if not candidate or candidate["verdict"] != "included":
-        return UNSEARCHED.get(section.get("key", ""), ALWAYS)
-    return "pinned" if candidate.get("pinned") else _reached(candidate, time)
-
-
-def _excluded(candidate: Mapping[str, Any], kinds: Collection[str]) -> str:
-    """The kinds for which the profile excludes a candidate, whatever its relevance; "" if it does not."""
-    found = candidate.get("kinds", ()) if candidate["verdict"] == "excluded_kind" else ()
-    return ", ".join(kind.replace("_", " ") for kind in found if kind in kinds)
-
-
-def _reached(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
-    """The relevance of a candidate to the question, or the time that it is of instead."""
-    if _by_time(candidate, time):
-        return f"“{time['text']}”"
-    return "" if candidate.get("relevance") is None else f"{candidate['relevance']:.2f}"
-
-
-def _by_time(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
-    """The day of a memory that was found because the question asks about its time, whatever its words."""
-    may_be = time and candidate.get("relevance") and candidate["verdict"] != "below_threshold"
-    return _found_at(candidate)[:10] if may_be and _happened_within(candidate, time) else ""
-
-
-def _found_at(candidate: Mapping[str, Any]) -> str:
-    return str(candidate.get("found_at") or candidate.get("happened_at") or "")
-
-
-def _happened_within(candidate: Mapping[str, Any], time: Mapping[str, str]) -> bool:
-    """Whether a memory is of the period that a question asks about."""
-    start, end, at = (
-        datetime.fromisoformat(text) if text else None
-        for text in (time.get("start"), time.get("end"), _found_at(candidate))
-    )
-    return at is not None and (start is None or start <= at) and (end is None or at < end)
+        return {"note": "", "why": "", "relevance": None, "always": True, "when": ""}
+    # What put it there is told in other words, and the chip of a contradicted memory says that it is.
+    note = str(candidate["reason"]).partition(". ")[2].partition("Contradicted, ")[0].strip()
+    return {
+        "note": note,
+        "why": reason_of(candidate, asked, time),
+        "relevance": candidate.get("relevance"),
+        "always": False,
+        "when": str(candidate.get("happened_at") or "")[:10],
+    }

@@ -50,31 +50,33 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice, charlie)
         assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
         assert "replica lagged" in page
         left = page.partition('aria-label="Left out"')[2]
-        assert all(told in left for told in ("1 not relevant enough", "Bananas", "below the threshold of")), (
+        assert all(told in left for told in ("1 too far from the question", "Bananas", "only “export”")), (
             "what was left out, and why, stands beside what is in the prompt"
         )
     page = text(browser(alice).get(URL, {"input": EXPORT}))
     parts = re.findall(r'<details data-section="seg-\w+" ?(\w*) ?>.*?<span class="truncate"[^>]*>([^<]+)<', page)
     folded = [name for is_open, name in parts if not is_open]
     assert folded == ["Identity", "Current Frame"], "what is in every prompt"
-    assert re.search(r'data-relevance="\d\.\d\d" data-tokens=" +\d+"', page), "at the right edge of the memory"
+    assert re.search(r'data-relevance="“ledger” \+\d" data-tokens=" +\d+"', page), "at the right edge of the memory"
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert "What would include it:" in page
-    assert "Their relevance is below their threshold; if you pin one on its page, it counts no more." in page
+    assert "They have too little in common with it; one that you pin on its page is included all the same." in page
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "why"}))
     assert "Debugging, because of" in page
     assert "squire_default, version 1" in page
+    assert re.search(r"relevance [01]\.\d\d</span>\s*<span>needed 0\.25<", page), "numbers are here alone"
+    assert "<strong>Needed</strong>: the least relevance for its type." in page
     assert "· candidates" in page
     assert not ContextRun.objects.exists()
     assert not AuditEvent.objects.filter(author_kind="person").exists()
 
 
-def test_inspector_says_what_sessions_need_to_be_in_the_prompt(ada, actor, alice):
+def test_inspector_says_what_sessions_lack_to_be_in_the_prompt(ada, actor, alice):
     remember(ada, actor, LOOPS)
     asked = {"input": "Is the ferry painted green?", "profile_override": json.dumps(LAYERS)}
     page = " ".join(text(browser(alice).get(URL, asked)).split())
-    assert re.search(r"not relevant enough: [^<]*sessions need 0\.\d\d", page)
-    assert "What would include the nearest: More of the question&#x27;s words in the memory, or a lower" in page
+    assert re.search(r'for you in Oslo\?</a> <span class="muted">little in common</span> <progress', page)
+    assert "What would include the nearest: More of the question&#x27;s words in the memory, or a pin on it." in page
 
 
 def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, actor, alice):
@@ -85,12 +87,12 @@ def test_inspector_says_that_the_time_of_the_question_put_a_memory_first(ada, ac
     page = browser(alice).get(URL, {"input": "What happened yesterday?", "tab": "memories"})
     shown = page.context["shown"]
     [ferry] = [one for one in shown.memories if one["text"] == "The ferry ran late."]
-    assert re.fullmatch(r"date \d{4}-\d\d-\d\d", ferry["parts"]), "what made it relevant, though no word did"
-    assert re.search(r"relevance-parts.>date \d+ \w+<", text(page))
-    assert text(page).count("what happened then comes first") == 2, "above all, and the reason of the one"
+    assert re.fullmatch(r"asked about “yesterday”: \d{4}-\d\d-\d\d", ferry["why"]), "though it has no word of it"
+    assert re.search(r'class="reason">asked about “yesterday”: \d+ \w+<', text(page))
+    assert text(page).count("what happened then comes first") == 1, "above all"
     assert re.search(r"“yesterday” is \d+ \w+: what happened", text(page))
     page = browser(alice).get(URL, {"input": "What happened yesterday?", "verdict": "all"})
-    assert re.search(r'data-label="Asked about"[^>]*>\s*“yesterday”', text(page)), (
+    assert re.search(r'data-label="Relevance"[^>]*>\s*asked about “yesterday”', text(page)), (
         "so in the list of what was considered"
     )
 
@@ -105,7 +107,7 @@ def test_inspector_tells_in_a_word_why_each_memory_is_there_or_excluded(ada, led
     assert {why for line, why in told.items() if "tea" in line} == {"always"}
     assert {why for line, why in told.items() if "Apples" in line} == {"pinned"}
     assert {why for line, why in told.items() if "Current task" in line} == {"session"}
-    assert re.search(rf'{tool}</a>\s*<span class="num">tool output <', page), "the rule, not how relevant it is"
+    assert re.search(rf'{tool}</a>\s*<span class="muted">tool output<', page), "the rule, not how relevant it is"
     page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert re.search(r'data-label="Kind"[^>]*>\s*tool output', page)
 
@@ -133,7 +135,7 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
     assert (found["note"], found["always"], always["about"], always["relevance"]) == ("", False, "Traders", None)
     assert found["relevance"] > 0.3
-    assert re.search(r"relevance-parts.>meaning 0\.\d\d · words [01]\.\d\d<", text(page)), "what the order is from"
+    assert re.search(r'class="reason">means nearly the same · about Ledger<', text(page)), "what it has in common"
     assert shown.other_parts[0]["label"] == "Identity"
     assert "[Ledger]" not in text(page)
 

@@ -148,7 +148,7 @@ def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
     page = browser(alice).get(url)
     [[memory]] = [group["memories"] for group in page.context["turn"]["groups"]]
     assert (memory["id"], memory["use"].referenced, memory["number"]) == (str(ledger.pk), True, 1)
-    assert memory["reason"], "why it came"
+    assert memory["why"], "why it came"
     assert "The answer refers to 1" in text(page)
 
 
@@ -545,13 +545,12 @@ def test_failed_run_says_which_memory_of_its_prompt_is_contradicted_by_now(ada, 
     assert "Mark as wrong" in row.partition("menu-items")[2]
 
 
-def test_memory_that_was_kept_as_one_of_the_most_recent_says_so_instead_of_its_relevance(ada, actor, alice, ledger):
+def test_memory_that_was_kept_as_one_of_the_most_recent_says_so_beside_what_it_has_in_common(ada, actor, alice, ledger):
     run = make_run(ada, actor)
-    assert re.search(r'relevance"[^>]*>\s*<span>\d\.\d\d<', text(browser(alice).get(run.get_absolute_url())))
-    kept = [{**one, "reason": "Kept as one of the most recent."} for one in run.candidates]
+    kept = [{**one, "place": "tail", "cosine": 0.5} for one in run.candidates]
     ContextRun.objects.filter(pk=run.pk).update(candidates=kept)
     shown = text(browser(alice).get(run.get_absolute_url()))
-    assert re.search(r'relevance"[^>]*>\s*<span class="relevance-parts">kept as one of the most recent<', shown)
+    assert re.search(r'class="reason">about Ledger · says “[^<]*” · one of the most recent<', shown)
 
 
 def test_answer_that_was_recognised_as_of_no_memory_says_no_more_than_that(ada, actor, alice, ledger):

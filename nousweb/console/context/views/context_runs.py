@@ -335,8 +335,7 @@ def run_memories(
         told = {
             "origin": "",
             "origin_links": {},
-            "reason": "looked up in the turn",
-            "note": "Looked up in the turn.",
+            "why": "looked up in the turn",
             "always": False,
         }
         known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
@@ -407,7 +406,7 @@ class RunFilter(ListFilter):
 
     q = django_filters.CharFilter(method=filter_words("input", "response"), label="Search questions and answers")
     frame = django_filters.ChoiceFilter(
-        choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any frame"
+        choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any kind of question"
     )
     profile = django_filters.ChoiceFilter(choices=profile_choices, empty_label="Any profile")
     session = django_filters.CharFilter(field_name="session_id", label="Session")
@@ -482,7 +481,7 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     # One run cannot be compared with itself.
     context["sides"] = "ab" if len(context["rows"]) > 1 else ""
     heads = [f"{side.upper()}:pick" for side in context["sides"]] + ["Outcome:hidden", "Question", "Answer", "Session"]
-    heads += ["Frame", *["By"] * context["shows_by"], "Tokens:num", "Took:num", "When:num"]
+    heads += ["Kind", *["By"] * context["shows_by"], "Tokens:num", "Took:num", "When:num"]
     context["run_heads"] = "|".join(heads)
     return render(request, "context/context_runs.html", context)
 
