@@ -1,5 +1,5 @@
-// Works an inbox off: the next item is fetched while one reads, and stands there as soon as a key or a click has decided
-// this one; the decision is sent meanwhile. What the decision may touch is shown as its answer has it, but for another
+// Works an inbox off: the next items are fetched while one reads, and the next one stands there as soon as a key or a click
+// has decided this one; the decisions are sent meanwhile, one after the other. What the decision may touch is shown as its answer has it, but for another
 // proposal of the same section, which the server shows in advance as it is once this one is approved.
 // Without this script a decision is sent as any other form, and its answer is the next page.
 
@@ -14,10 +14,17 @@ const addressOf = (form) => new URL(form.getAttribute("action"), location).href;
 const here = () => location.pathname + location.search;
 const say = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 
+// The item that follows the shown one: its page once it is there, and that page as it is once the shown one is approved.
 let ahead = null;
 let last = Promise.resolve();
 let number = 0;
 let typed = false;
+// The decisions that are not answered yet, and the paths of all that were decided from this page.
+const open = new Set();
+const decided = new Set();
+// The pages that were read ahead, by their addresses, and how many behind the next one are.
+const pages = new Map();
+const BEHIND = 2;
 // The decision that the shown item takes for approved.
 let assumed = null;
 let address = here();
@@ -28,29 +35,68 @@ async function read(url, options) {
   return { response, page: new DOMParser().parseFromString(await response.text(), "text/html") };
 }
 
-// The item that comes after this one in the part of the inbox that is worked off.
-async function fetchNext() {
-  const form = formOf(document);
-  const url = form?.dataset.following;
-  const wanted = url ? { url, page: null, approved: null } : null;
-  ahead = wanted;
-  if (!wanted) return;
-  const itemAt = async (place) => {
-    const { response, page } = await read(place);
+// The page of an item, read now or before; `before` are the decisions that it may be older than.
+function pageAt(url) {
+  const isAt = pages.get(url);
+  if (isAt) return isAt;
+  const itemAt = async () => {
+    const { response, page } = await read(url);
     return response.ok && !response.redirected && formOf(page) ? page : null;
   };
-  try {
-    wanted.page = await itemAt(url);
-    if (!wanted.page || !form.dataset.proposal || !touched(form, wanted.page)) return;
-    wanted.approved = await itemAt(`${url}${url.includes("?") ? "&" : "?"}approved=${form.dataset.proposal}`);
-  } catch { /* the answer to the decision shows it */ }
+  const found = { page: itemAt().catch(() => null), before: new Set(open) };
+  pages.set(url, found);
+  return found;
+}
+
+const isDecided = (url) => decided.has(new URL(url, location).pathname);
+
+// The item that comes after this one in the part of the inbox that is worked off.
+function fetchNext() {
+  const form = formOf(document);
+  ahead = { url: form?.dataset.following, page: null, approved: null, isRead: false };
+  ahead.ready = fetchAhead(ahead, form);
+  const wanted = ahead;
+  wanted.ready.then(() => fetchBehind(wanted));
+}
+
+// Who decides faster than the server answers needs those behind the next one, too.
+async function fetchBehind(wanted) {
+  let { page } = wanted;
+  for (let left = BEHIND; page && left && ahead === wanted; left -= 1) {
+    const { following } = formOf(page).dataset;
+    page = following && !isDecided(following) && following !== here() ? await pageAt(following).page : null;
+  }
+}
+
+async function fetchAhead(wanted, form) {
+  const { url } = wanted;
+  // Behind the last one stands the first, which may be what is being decided.
+  const found = url && !isDecided(url) ? pageAt(url) : null;
+  const page = await found?.page;
+  const stale = [...found?.before ?? []].filter((one) => page && touched(one.form, page));
+  if (stale.length || !page) pages.delete(url);
+  if (stale.length) {
+    // It was read before a decision that may change it: it is read again after the answer.
+    if (ahead === wanted && !stale.some((one) => open.has(one))) fetchNext();
+  } else if (page && form.dataset.proposal && touched(form, page)) {
+    const approved = `${url}${url.includes("?") ? "&" : "?"}approved=${form.dataset.proposal}`;
+    wanted.approved = await pageAt(approved).page;
+    pages.delete(approved);
+    wanted.page = page;
+  } else wanted.page = page;
+  wanted.isRead = true;
+}
+
+// Reads the item ahead again where an answer has another one, or has made it readable.
+function fetchChanged() {
+  if (ahead.url !== formOf(document)?.dataset.following || (ahead.isRead && !ahead.page)) fetchNext();
 }
 
 // The page that can be shown before the decision is answered; none where the answer alone knows it.
-function known(form, value) {
-  if (!ahead?.page || !touched(form, ahead.page)) return ahead?.page;
-  if (value === "reject") return ahead.page;
-  return value === "approve" || value === "approve_merged" ? ahead.approved : null;
+function known(form, value, { page, approved }) {
+  if (!page || !touched(form, page)) return page;
+  if (value === "reject") return page;
+  return value === "approve" || value === "approve_merged" ? approved : null;
 }
 
 function at(url, push) {
@@ -115,6 +161,7 @@ function show(page, url, push) {
   for (const part of PARTS) document.querySelector(part).replaceChildren(...page.querySelector(part).childNodes);
   at(url, push);
   settle();
+  fetchNext();
   return {
     title,
     back() {
@@ -122,6 +169,7 @@ function show(page, url, push) {
       PARTS.forEach((part, place) => document.querySelector(part).replaceChildren(...nodes[place]));
       at(before, false);
       settle();
+      fetchNext();
     },
   };
 }
@@ -146,30 +194,38 @@ function sendPlain(form, { name, value }) {
   HTMLFormElement.prototype.submit.call(form);
 }
 
+function fail(decision) {
+  open.delete(decision);
+  decided.delete(new URL(decision.item).pathname);
+  failed.add(decision.number);
+  if (decision.number === number) assumed = null;
+}
+
 function answered({ response, page }, decision) {
   const { item, shown } = decision;
-  if (!response.ok) {
-    failed.add(decision.number);
-    if (decision.number === number) assumed = null;
-  }
+  open.delete(decision);
+  if (!response.ok) fail(decision);
   if (login && new URL(response.url).pathname === login) {
     location.assign(item);
   } else if (response.ok) {
     say("nous:sent", { path: new URL(item).pathname });
-    if (decision.number !== number) return;
+    if (decision.number !== number) {
+      fetchChanged();
+      return;
+    }
     for (const part of FRAME) {
       document.querySelector(part)?.replaceChildren(...(page.querySelector(part)?.childNodes ?? []));
     }
-    if (shown) refresh(page, response.url);
-    else if (formOf(page)) show(page, response.url, true);
+    if (shown) {
+      refresh(page, response.url);
+      fetchChanged();
+    } else if (formOf(page)) show(page, response.url, true);
     else location.assign(response.url);
-    fetchNext();
   } else if (shown && (typed || decision.number !== number)) {
     const words = page.querySelector("#main [role=alert] .grow")?.textContent.replace(/\s+/g, " ").trim();
     say("nous:refused", { word: shown.title, text: words ?? "It was not decided. Open it again." });
   } else if (page.querySelector("#main .decide")) {
     show(page, item, false);
-    fetchNext();
   } else if (response.status === 403) {
     shown?.back();
     sendPlain(decision.form, decision.pressed);
@@ -178,21 +234,24 @@ function answered({ response, page }, decision) {
   }
 }
 
-async function send(form, body, decision) {
+// A browser keeps no longer request alive when its page is left.
+const MAX_KEPT = 60_000;
+const request = (body) => ({ method: "POST", body, keepalive: String(body).length < MAX_KEPT });
+
+async function send(decision) {
+  const { form, body } = decision;
   // What was shown as it is after a decision that was refused is shown as it is.
   if (failed.has(decision.after)) {
-    failed.add(decision.number);
+    fail(decision);
     location.assign(decision.item);
     return;
   }
+  decision.isSent = true;
   try {
-    answered(await read(form.getAttribute("action"), { method: "POST", body, keepalive: true }), decision);
+    answered(await read(form.getAttribute("action"), request(body)), decision);
   } catch {
-    failed.add(decision.number);
-    if (decision.number === number) {
-      assumed = null;
-      decision.shown?.back();
-    }
+    fail(decision);
+    if (decision.number === number) decision.shown?.back();
     say("nous:refused", { word: "No connection.", text: "The server could not be reached. Nothing was saved." });
   } finally {
     form.removeAttribute("aria-busy");
@@ -208,14 +267,34 @@ document.addEventListener("submit", (event) => {
   number += 1;
   form.setAttribute("aria-busy", "true");
   const body = new URLSearchParams(new FormData(form, event.submitter));
-  const next = known(form, event.submitter?.value);
-  const decision = { number, item: addressOf(form), form, pressed: event.submitter ?? {}, shown: null, after: assumed };
-  assumed = next && next === ahead.approved ? number : null;
-  if (next) {
-    decision.shown = show(next, ahead.url, true);
-  } else working.classList.add("htmx-request");
-  ahead = null;
-  last = last.then(() => send(form, body, decision));
+  const pressed = event.submitter ?? {};
+  const decision = { number, item: addressOf(form), form, body, pressed, shown: null, after: assumed, isSent: false };
+  const coming = ahead;
+  assumed = null;
+  pages.delete(coming.url);
+  for (const page of pages.values()) page.before.add(decision);
+  open.add(decision);
+  decided.add(new URL(decision.item).pathname);
+  // The item ahead is shown as soon as it is there, and if that is after the answer, the answer is.
+  const goOn = () => {
+    const next = open.has(decision) && !decision.shown && known(form, pressed.value, coming);
+    if (!next || decision.number !== number) return;
+    assumed = next === coming.approved ? number : null;
+    working.classList.remove("htmx-request");
+    decision.shown = show(next, coming.url, true);
+  };
+  goOn();
+  if (!decision.shown) {
+    working.classList.add("htmx-request");
+    coming.ready.then(goOn);
+  }
+  last = last.then(() => send(decision));
+});
+// Who leaves the page leaves no decision behind that waits for the answer to another one.
+window.addEventListener("pagehide", () => {
+  for (const { form, body, isSent, after } of open) {
+    if (!isSent && !failed.has(after)) fetch(form.getAttribute("action"), request(body));
+  }
 });
 document.addEventListener("input", (event) => {
   if (event.target.form?.matches("form[data-decide]")) typed = true;

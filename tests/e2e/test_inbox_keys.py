@@ -1,10 +1,12 @@
 """The inbox worked off by keys alone, as benchmarks.inbox_keys does it in full size, against a list of decisions."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from playwright.sync_api import Page, expect
 
 from benchmarks.inbox_items import differences, items_made
@@ -12,8 +14,11 @@ from benchmarks.inbox_keys import WATCH, worked_off
 from identity.models import Agent, ChangeProposal, ItemAssignment
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_reject
+from memory.models import MemoryReview
+from nousweb.lib.transactions import sql_change
 from tests.e2e.conftest import press_key
 from tests.factories import make_copies, make_proposal, make_review
+from tests.product import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -134,3 +139,69 @@ def test_items_of_one_assignee_are_chosen_by_key(
     page.get_by_label("Assignee").select_option("Assigned to me")
     expect(page).to_have_url(re.compile("assignee=me"))
     expect(page.get_by_text("No item matches these filters")).to_be_visible()
+
+
+LIFTS = [f"lift {place}" for place in range(4)]
+
+
+def lift_reviews(ada: Agent, actor: Principal) -> list[MemoryReview]:
+    said = [(f"The {lift} never stops here.", f"The {lift} sometimes stops here.", lift) for lift in LIFTS]
+    return [make_review(ada, actor, *each) for each in said]
+
+
+@contextmanager
+def held_up(agent: Agent) -> Iterator[None]:
+    """Every decision about the agent waits until then, as it does beside an erasure."""
+    with transaction.atomic():
+        sql_change("SELECT nous_agent_hold(%s, alone => true)", [agent.pk])
+        yield
+
+
+def keys_pressed(page: Page, keys: str) -> None:
+    """Each key decides one item: the next one follows although no decision has been answered."""
+    page.goto("/inbox/?view=reviews&start=1")
+    expect(page.locator("#inbox-beside li")).to_have_count(len(LIFTS))
+    page.wait_for_load_state("networkidle")
+    for place, key in enumerate(keys):
+        expect(page.get_by_role("heading", level=1)).to_contain_text(LIFTS[place])
+        press_key(page, key)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(LIFTS[len(keys)])
+
+
+def test_next_item_waits_for_no_answer(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:
+    reviews = lift_reviews(ada, actor)
+    page = log_in(bob)
+    with held_up(ada):
+        keys_pressed(page, "315")
+        assert not MemoryReview.objects.filter(status="resolved").exists()
+    expect(page.locator(".review-undo")).to_contain_text("lift 2")
+    press_key(page, "3")
+    expect(page.get_by_role("heading", name="No pending reviews")).to_be_visible()
+    resolutions = [MemoryReview.objects.get(pk=review.pk).resolution for review in reviews]
+    assert resolutions == ["replace", "same", "both", "replace"]
+
+
+def test_decision_that_waits_for_another_one_is_made_although_its_page_is_left(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    lift_reviews(ada, actor)
+    page = log_in(bob)
+    with held_up(ada):
+        keys_pressed(page, "35")
+        page.goto("/")
+    decided = MemoryReview.objects.filter(status="resolved").order_by("subject").values_list("subject", "resolution")
+    until("both are made", lambda: list(decided.all()) == [("lift 0", "replace"), ("lift 1", "both")])
+
+
+def test_long_text_of_many_bytes_is_approved_by_key(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    proposal = make_proposal(ada, actor, content="Правда прежде всего. " * 900)
+    page = log_in(bob)
+    page.goto(f"/review/{proposal.pk}/")
+    page.locator(".decide-bar").scroll_into_view_if_needed()
+    page.keyboard.press("End")
+    press_key(page, "a")
+    expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
+    proposal.refresh_from_db()
+    assert proposal.status == "approved"
