@@ -1,5 +1,6 @@
 """Two subjects that may be one, side by side: the facts about each, and what they have in common."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,6 +17,7 @@ NAMES_SHOWN = 6
 SIMILAR = 80
 """Percent of likeness from which two facts are called similar, without the names of their subjects."""
 SIMILAR_SHOWN = 3
+_ENDING = re.compile("(?:ment)?s?$")
 QUOTED = 80
 """Characters of a fact that is quoted."""
 
@@ -62,9 +64,15 @@ def _side(subject: Subject) -> Side:
 
 def _names(one: Side, other: Side) -> list[str]:
     """Why their names may mean the same."""
-    found = ((likeness(*pair), pair) for pair in product(one.names, other.names))
-    like = max(((reason, pair) for reason, pair in found if reason), key=lambda each: each[0].score, default=None)
-    return [f"Names “{like[1][0]}” and “{like[1][1]}”: {like[0].words}"] if like else []
+    pairs = list(product(one.names, other.names))
+    found = [(like.score, like.words, pair) for pair in pairs if (like := likeness(*pair))]
+    found += [(0, "They are forms of one word.", pair) for pair in pairs if len({*map(_stem, pair)}) == 1]
+    return [f"Names “{name}” and “{like}”: {words}" for _, words, (name, like) in sorted(found, reverse=True)[:1]]
+
+
+def _stem(name: str) -> str:
+    """A name without its last word's ending, in lower case: of deploys, deployment and deployments the same."""
+    return _ENDING.sub("", name.casefold())
 
 
 def _attributes(one: Side, other: Side) -> list[str]:

@@ -123,8 +123,9 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
-    """The first two subjects of a list whose names are alike and that share something else, of which nobody has said
-    that they differ: the one to be merged, which has fewer facts, `into` the other, and their `comparison`."""
+    """The first two subjects of a list with names that are alike, as forms of one word or with more in common, of
+    which nobody has said that they differ: the one to be merged, which has fewer facts or else the shorter name, `into`
+    the other, and their `comparison`."""
     if not (scope.by.may(CHANGE) and scope.by.may(REVIEW)):
         return None
     pairs = {
@@ -135,7 +136,7 @@ def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any]
     reviews = MemoryReview.objects.filter(agent=scope.agent, about__in=pairs, status=MemoryReview.Status.RESOLVED)
     decided = set(reviews.values_list("about", flat=True)) if pairs else set()
     for pair in [pair for about, pair in pairs.items() if about not in decided][:PAIRS_COMPARED]:
-        subject, into = sorted(pair, key=lambda each: each.facts)
+        subject, into = sorted(pair, key=lambda each: (each.facts, len(each.name)))
         if (comparison := subjects_compare([subject, into])).shared:
             return {"subject": subject, "into": into, "comparison": comparison}
     return None
