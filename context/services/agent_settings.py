@@ -347,8 +347,9 @@ def budgets_check(budgets: Mapping[str, Any]) -> dict[str, int]:
             raise Invalid(f"There is no section {name[:60]!r}; they are {', '.join(BUDGETS)}.", field="budgets")
         least = 1 if name == TOTAL else 0
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not least <= tokens <= MAX_TOTAL:
+            section = "the whole prompt" if name == TOTAL else name.replace("_", " ")
             raise Invalid(
-                f"The budget of {name} must be a number from {least} to {MAX_TOTAL:,} tokens.", field="budgets"
+                f"The budget of {section} must be a number from {least} to {MAX_TOTAL:,} tokens.", field="budgets"
             )
     return dict(budgets)
 

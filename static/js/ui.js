@@ -416,6 +416,9 @@ for (const type of ["input", "change"]) {
     const number = changes.length;
     form.toggleAttribute("data-changed", number > 0);
     if (!number) dirty.delete(form);
+    const sum = document.getElementById("budgets-sum");
+    const budgets = [...form.elements].filter((field) => /^budget_(?!total)/.test(field.name));
+    if (sum) sum.textContent = budgets.reduce((all, field) => all + Number(field.value || field.placeholder.replace(/\D/g, "")), 0).toLocaleString("en");
     if (settingsSaid) settingsSaid.textContent = changes.map(change).join("; ") || UNCHANGED;
     const save = saverOf(form);
     save.disabled = !number;

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from memory.models import Fact, FactChange
 from nousweb.console.common import SpanBar, span_bars
+from nousweb.console.templatetags.console import day
 from nousweb.lib import clock
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -15,6 +16,8 @@ LONGEST_AHEAD = timedelta(days=30)
 MARGIN = 0.04
 """Share of the axis left empty at its ends, for open intervals."""
 TICKS = 4
+LETTER, NEAR, NEAR_TIMES = 1.6, 16, 24
+"""Percent of the axis that a letter takes at most, and that keeps two of its days, or times, apart."""
 SHORT = timedelta(days=4)
 """An axis below this names times of the day."""
 LEGEND = {
@@ -94,6 +97,30 @@ class Lane:
         told = [Stroke(look, bar.x, until - bar.x)] if is_told else []
         return [*told, *([Stroke("disputed", until, last - until)] if until < last else []), *known]
 
+    @property
+    def is_double(self) -> bool:
+        """Whether a time in which it was true stands above the other."""
+        return not all(stroke.is_known for stroke in self.strokes)
+
+    @property
+    def labels(self) -> list[tuple[float, int, str, str]]:
+        """What its strokes are, where there is room: the place in percent and in pixels from the top, which end of the
+        words that is, and the words. Those of the lower strokes stand below them if there are upper ones."""
+        told: list[tuple[float, int, str, str]] = []
+        for is_known in (False, True):
+            row = [stroke for stroke in self.strokes if stroke.is_known == is_known]
+            free = 0.0
+            for stroke, limit in zip(row, [*(each.x for each in row[1:]), 100.0], strict=False):
+                words = LEGEND[stroke.look].lower()
+                if is_known and self.is_cut and not free:
+                    words = f"← {words} since {day(self.fact.recorded_at)}"
+                width = len(words) * LETTER
+                at, anchor = (stroke.x, "start") if stroke.x + width <= limit else (stroke.end, "end")
+                if anchor == "start" or (limit == 100 and stroke.end - width >= free):
+                    told.append((at, (46 if self.is_double else 20) if is_known else 9, anchor, words))
+                    free = stroke.x + width
+        return told
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -107,10 +134,11 @@ class Timeline:
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """The looks of the strokes that are drawn, with what each means."""
+        """The looks of the strokes that are drawn and nowhere named, with what each means."""
         drawn = {stroke.look for lane in self.lanes for stroke in lane.strokes}
         drawn |= {"sent" for lane in self.lanes if lane.dots}
-        return [(look, words) for look, words in LEGEND.items() if look in drawn]
+        named = " ".join(words for lane in self.lanes for *_, words in lane.labels)
+        return [(look, words) for look, words in LEGEND.items() if look in drawn and words.lower() not in named]
 
     @property
     def form(self) -> str:
@@ -191,16 +219,22 @@ def timeline_of(
         )
         for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
     ]
-    return Timeline(lanes, _ticks(begin, end, now), place, begin, end)
+    return Timeline(lanes, _ticks(begin, end, now, [*moments, *met]), place, begin, end)
 
 
-def _ticks(begin: datetime, end: datetime, now: datetime) -> list[tuple[float, datetime]]:
-    """The places on the axis that are named: midnights a whole number of days apart, at some distance from now; of a
-    short axis, moments at even distances."""
+def _ticks(begin: datetime, end: datetime, now: datetime, changes: Sequence[datetime]) -> list[tuple[float, datetime]]:
+    """The places on the axis that are named: when something changed, and between, where there is room, midnights a
+    whole number of days apart; of a short axis, moments at even distances."""
     length = end - begin
-    if length < SHORT:
-        return [(100 * number / TICKS, begin + length * number / TICKS) for number in range(TICKS)]
     step = timedelta(days=ceil(length / TICKS / timedelta(days=1)))
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    days = (today + number * step for number in range((begin - today) // step + 1, (end - today) // step + 1))
-    return [(100 * ((day - begin) / length), day) for day in days if abs(now - day) > step / 2]
+    between = [today + number * step for number in range((begin - today) // step + 1, (end - today) // step + 1)]
+    if length < SHORT:
+        between = [begin + length * number / TICKS for number in range(TICKS)]
+    named = [(100 * ((now - begin) / length), now)]
+    for moment in (*sorted(changes), *between):
+        place = 100 * ((moment - begin) / length)
+        near = NEAR_TIMES if length < SHORT else NEAR
+        if 0 <= place < 100 and all(abs(place - other) >= near for other, _ in named):
+            named.append((place, moment))
+    return sorted(named[1:])

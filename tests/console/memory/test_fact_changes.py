@@ -200,14 +200,15 @@ def test_facts_filters_of_tags_scope_state_and_time(ada: Agent, actor: Principal
 
 
 @pytest.mark.parametrize("days", [5, 29, 400])
-def test_timeline_names_midnights_at_even_distances(days: int) -> None:
+def test_timeline_names_the_days_of_changes_and_between_them_midnights_at_even_distances(days: int) -> None:
     now = clock.now()
     line = timeline_of([Fact(content="A fact.", recorded_at=now - timedelta(days=days, hours=5))])
-    named = [day for _, day in line.ticks]
+    recorded, *named = (day for _, day in line.ticks)
+    assert recorded == now - timedelta(days=days, hours=5)
     assert {(day.hour, day.minute) for day in named} == {(0, 0)}
     assert len({after - before for before, after in pairwise(named)}) <= 1
     assert [x for x, _ in line.ticks] == [
-        pytest.approx(100 * (day - line.begin) / (line.end - line.begin)) for day in named
+        pytest.approx(100 * (day - line.begin) / (line.end - line.begin)) for day in (recorded, *named)
     ]
 
 

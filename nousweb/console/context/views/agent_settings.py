@@ -109,6 +109,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "measured": measured,
             "budget_heads": "Section|Budget, tokens" + f"|Highest, last {measured} prompts:num" * bool(measured),
             "budgets": (budgets := _budget_rows(form, current, used if measured else {})),
+            "budgets_sum": sum(row["budget"] or 0 for row in budgets if row["field"].name != f"budget_{TOTAL}"),
             # Their bars have one scale, so that sections can be compared: the whole prompt has its own.
             "scale": max(
                 (
