@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from memory.models import ItemType, ProjectScope, Scope, SearchItem, not_valid_at_sql, valid_at_sql
@@ -26,6 +26,16 @@ class Period:
     end: datetime | None
     types: tuple[str, ...] = ()
     alone: bool = False
+
+    def __str__(self) -> str:
+        """Its first and last day, or its hours within a day."""
+        start, end = self.start, self.end
+        if start and end and end - start < timedelta(hours=23):
+            return f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}"
+        last = end - timedelta(microseconds=1) if end else None
+        if start and last:
+            return f"{start:%Y-%m-%d}" if start.date() == last.date() else f"{start:%Y-%m-%d} to {last:%Y-%m-%d}"
+        return f"since {start:%Y-%m-%d %H:%M}" if start else f"until {last:%Y-%m-%d %H:%M}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,9 @@ def test_question_about_a_time_is_answered_by_time(api, actor_token, diary, subt
                 body = caller.post("/context", {"session_id": "s", "input": text, "explain": True}).json()
             assert diary[day][place] in first["content"]
             assert diary[day][place] in body["system_prompt"]
-            assert body["explanation"]["intent"]["time"]["start"].startswith(("2026-01-05", day))
+            asked = body["explanation"]["intent"]["time"]["start"][:10]
+            assert asked in ("2026-01-05", day)
+            assert f"\nToday is 2026-01-14. The input asks about {asked}" in body["system_prompt"]
 
 
 def test_topic_ranks_within_the_time_that_is_asked_about(api, actor_token, ada, system, diary):
@@ -116,6 +118,7 @@ def test_sentence_with_a_word_of_time_fills_no_prompt(api, actor_token, diary):
     with clock.at(NOW):
         body = api.as_token(actor_token).post("/context", {"session_id": "s", "input": "I'm tired today."}).json()
     assert [one["key"] for one in body["sections"] if one["tier"] == 3 or one["key"] == "recent"] == []
+    assert "Today is" not in body["system_prompt"], "it is the same on each day"
 
 
 def test_event_in_memory_is_the_time_beside_which_a_question_asks(api, actor_token, diary):

@@ -245,6 +245,14 @@ class ResolvedRequest:
         """Share of a long item that may be left out, 0 to 1."""
         return compression_of(self.profile, self.request.mode)
 
+    @property
+    def dates(self) -> str:
+        """Today and the time that the input asks about, for a model that cannot know what "yesterday" is; "" if it
+        asks about none, so that prompts of other inputs stay the same from day to day."""
+        period = self.analysis.intent.time.period
+        today = self.now.astimezone(self.zone)
+        return f"Today is {today:%Y-%m-%d}. The input asks about {period}." if period else ""
+
     def _time_as_json(self) -> dict[str, str | None] | None:
         """The period that is asked about, in the user's time."""
         if (period := self.analysis.intent.time.period) is None:

@@ -127,7 +127,7 @@ def fixed_sections(
         _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of, rows)),
         _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, resolved, pins)),
         censor_section(censors, budget),
-        frame_section(resolved.analysis.frame.frame, budget),
+        frame_section(resolved.analysis.frame.frame, budget, resolved.dates),
         _guarded(REPORTED_SECTION, REPORTED_LABEL, 2, lambda: reported_section(view, resolved, pins)),
         _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, resolved)),
         _guarded(RECENT_SECTION, "Recent Conversations", 2, lambda: recent_section(view, resolved)),
@@ -319,9 +319,9 @@ def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
     return facts.exclude(category__in=kinds).exclude(kind__in=kinds) if kinds else facts
 
 
-def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:
-    """Tier 2: the frame in which the agent sees the input, and a note about memories."""
-    text = f"{frame.label}: {frame.focus}\n{MEMORY_NOTICE}"
+def frame_section(frame: Frame, budget: ContextBudget, dates: str = "") -> FixedSection:
+    """Tier 2: the frame in which the agent sees the input, a note about memories, and the dates of the request."""
+    text = "\n".join(filter(None, (f"{frame.label}: {frame.focus}", MEMORY_NOTICE, dates)))
     return FixedSection("frame", "Current Frame", 2, budget.of("frame"), [Item("frame", frame.id, text)])
 
 

@@ -1,13 +1,14 @@
 """Decisions of the engine in words for people, from their logged form."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.urls import NoReverseMatch, reverse
 
 from identity.policy.sections import Section
 from memory.search.input_kinds import KINDS
+from memory.search.request import Period
 from nousweb.console.common import TYPE_PAGES
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
@@ -110,12 +111,7 @@ def frame_words(frame: Mapping[str, Any]) -> str:
 def period_words(time: Mapping[str, Any]) -> str:
     """A period that is asked about: its first and last day in the user's time, or its hours within a day."""
     start, end = (datetime.fromisoformat(time[name]) if time.get(name) else None for name in ("start", "end"))
-    if start and end and end - start < timedelta(hours=23):
-        return f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}"
-    last = end - timedelta(microseconds=1) if end else None
-    if start and last:
-        return f"{start:%Y-%m-%d}" if start.date() == last.date() else f"{start:%Y-%m-%d} to {last:%Y-%m-%d}"
-    return f"since {start:%Y-%m-%d %H:%M}" if start else f"until {last:%Y-%m-%d %H:%M}"
+    return str(Period(time["text"], start, end))
 
 
 def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
