@@ -57,6 +57,13 @@ def caller(api, ada):
     return api.as_token(make_token(ada, name="full"))
 
 
+def test_page_of_a_user_lists_as_many_memories_as_the_list_of_users_counts(caller, ada, charlie):
+    told(caller, "Oslo", **MIA)
+    person = browser(charlie)
+    (mia,) = (row for row in person.get("/agents/ada/users/").context["rows"] if row.words == "mia")
+    assert len(person.get("/agents/ada/users/mia/").context["rows"]) == mia.total
+
+
 def test_an_agent_that_serves_many_users_writes_nothing_without_one(caller, ada, admin):
     settings_update(agent=ada, serves_users=True, by=admin)
     refused = [

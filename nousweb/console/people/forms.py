@@ -40,7 +40,9 @@ class InvitationForm(forms.Form):
 
 
 class PeopleFilter(ListFilter):
-    q = django_filters.CharFilter(method=filter_words("username", "first_name", "last_name", "email"), label="Search")
+    q = django_filters.CharFilter(
+        method=filter_words("username", "first_name", "last_name", "email", "roles"), label="Search"
+    )
 
 
 class RoleForm(forms.Form):

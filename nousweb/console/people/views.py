@@ -11,7 +11,7 @@ from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.models import User
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import CharField, OuterRef
+from django.db.models import Case, CharField, OuterRef, TextField, Value, When
 from django.db.models.functions import Cast
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -203,6 +203,11 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         .annotate(
             sessions=ArraySubquery(sessions_of(OuterRef("pk")).values("pk")),
             tokens=ArraySubquery(tokens.filter(maker_id=Cast(OuterRef("pk"), CharField())).values("pk")),
+            roles=Case(
+                When(is_superuser=True, then=Value(Invitation.OWNER)),
+                default=Cast("group_names", TextField()),
+                output_field=TextField(),
+            ),
         )
         .order_by("-is_active", "username")
     )
@@ -245,7 +250,9 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         row.roles = [one for one in ROLES if one[0] != row.held and is_account and not row.is_oneself]
         row.agents = sorted(names[key] for key in getattr(row, "limited_to", None) or () if key in names)
         row.second_factor_url = request.build_absolute_uri(reverse("second_factor"))
-    if not view and not found.is_filtered and not context["page"].has_next():
+    if not view and not context["page"].has_next():
+        sought = request.GET.get("q", "").strip().lower()
+        invited = [one for one in invited if sought in f"{one.note} {one.role} {one.created_by}".lower()]
         context["rows"] += invited
         context["also"] = f"and {len(invited)} invited" if invited else ""
     response = render(request, LIST.template, context, status=status)

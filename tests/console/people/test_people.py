@@ -357,6 +357,22 @@ def test_people_are_found_by_name_and_their_role_is_changed_in_the_list(owner):
     assert client.post(f"/people/{dora.pk}/?list=", {"role": "Viewer"})["Location"] == "/people/"
 
 
+def test_search_of_people_finds_roles_and_those_who_are_invited(owner):
+    make_person("dora", "Reviewer")
+    make_person("emil", "Viewer")
+    client = browser(owner)
+    client.post("/people/", {"role": "Reviewer", "note": "Fay of the data team", "days": 7})
+
+    def found(words):
+        return [str(getattr(row, "note", row)) for row in client.get("/people/", {"q": words}).context["rows"]]
+
+    assert found("reviewer") == ["dora", "Fay of the data team"]
+    assert found("fay") == ["Fay of the data team"]
+    assert found("owner") == ["olga"]
+    assert found("olga") == ["olga", "Fay of the data team"], "whom she invited"
+    assert found("nobody") == []
+
+
 def test_own_password_is_changed_and_ends_the_other_sessions(db):
     dora = make_person("dora", "Viewer")
     here, there = Client(), Client()

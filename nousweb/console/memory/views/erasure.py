@@ -71,7 +71,7 @@ QUOTED = 300
 """Characters of a text by which a page of an erasure names it."""
 LATEST = 100
 """Memories of one type that the page of a user lists."""
-TYPE_NAMES = {model: name for name, model in TYPES.items()}
+TYPE_NAMES = {model: name for name, model in KEYED.items()}
 LIST = ListPage(
     title="Users",
     noun="user",
@@ -166,7 +166,7 @@ def agent_user(request: HttpRequest, by: Principal, agent: Agent, user: str) -> 
         headers = {"Content-Disposition": 'attachment; filename="user.jsonl"'}
         return StreamingHttpResponse(lines, content_type="application/x-ndjson; charset=utf-8", headers=headers)
     rows: list[Any] = []
-    for model in TYPES.values():
+    for model in TYPE_NAMES:
         found = model._default_manager.filter(agent__in=agents, user=user, persona__in=personas)
         rows += found.select_related("agent").order_by("-pk")[:LATEST]
     rows.sort(key=_moment, reverse=True)
