@@ -22,6 +22,8 @@ ASSEMBLE = "context.assemble_context"
 VIEW_RUN = "context.view_contextrun"
 REPORT = "context.report_context"
 """The permission to report an agent's answer and outcome."""
+NOT_SUPPORTED = "Not supported by memory"
+"""What an answer `in_doubt` is."""
 RECENT = timedelta(days=7)
 """The time whose prompts measure what a change or a pending item concerns."""
 
@@ -130,7 +132,10 @@ class ContextRun(AgentRow):
     @property
     def verdict(self) -> str:
         """Whether its task succeeded, or why that is in doubt."""
-        return f"Not supported: a memory {self.get_finding_display()}" if self.in_doubt else self.get_outcome_display()
+        if not self.in_doubt:
+            return self.get_outcome_display()
+        said = f"Reported success, {NOT_SUPPORTED.lower()}" if self.outcome else NOT_SUPPORTED
+        return f"{said}: one {self.get_finding_display()}"
 
     @property
     def blocked(self) -> bool:

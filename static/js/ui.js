@@ -469,6 +469,11 @@ document.addEventListener("click", ({ target }) => {
   field.focus();
 });
 
+// What was tried is no answer for other values.
+document.addEventListener("input", ({ target }) => {
+  if (target.name?.startsWith("budget_")) document.getElementById("budgets-impact").replaceChildren();
+});
+
 // The index of a long page marks the section that is read.
 const index = $$(".page-index a");
 const indexMark = () => {

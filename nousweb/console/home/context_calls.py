@@ -11,7 +11,7 @@ from django.db.models import Aggregate, Avg, BooleanField, Count, ExpressionWrap
 from django.db.models.functions import TruncDate
 
 from context.feedback.health_score import snapshot_put
-from context.models import ContextRun, FigureSnapshot, MemoryUsage
+from context.models import NOT_SUPPORTED, ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
 from nousweb.console.common import Chart, ChartPoint, chart, section_label
 from nousweb.console.context.presentation import COLOURS
@@ -418,7 +418,7 @@ def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:
         )
     return (
         ("Succeeded", "chart-bar", column.success - column.doubtful),
-        ("Not supported", "seg-3", column.doubtful),
+        (NOT_SUPPORTED, "seg-3", column.doubtful),
         ("Not reported", "chart-rest", column.calls - column.success - column.failure),
         ("Failed", "chart-failed", column.failure),
     )

@@ -17,7 +17,7 @@ from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
-from context.models import ContextRun, ExpectationResult, FigureSnapshot
+from context.models import NOT_SUPPORTED, ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Agent, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -312,8 +312,8 @@ def failed_prompts(rows: Rows) -> list[dict[str, Any]]:
         {
             "question": question,
             "answer": answer,
-            "why": "" if outcome == ContextRun.Outcome.FAILURE else "Not supported" if finding else "Section missing",
-            "finding": f"A memory in its prompt {ContextRun.Finding(finding).label}." if finding else "",
+            "why": "" if outcome == ContextRun.Outcome.FAILURE else NOT_SUPPORTED if finding else "Section missing",
+            "finding": f"One in its prompt {ContextRun.Finding(finding).label}." if finding else "",
             "at": moment_read(at),
             "slug": slug,
             "key": str(key),

@@ -272,6 +272,12 @@ def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, co
     assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed]
     one = Expectation.objects.get()
     assert (one.input, one.requirement, one.item_id) == (run.input, "present", str(review.old_id))
+    expectation_retire(expectation=one, by=reviewer)
+    assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed], "it was not wanted"
+    again = make_run(ada, actor, run.input, "s3")
+    context_outcome(run=again, outcome="failure", by=actor)
+    context_respond(run=again, response=held, by=actor)
+    assert [row[0] for row in console.get(PAGE).context["suggested"]] == [again, failed], "but its cause came again"
 
 
 def test_failed_prompt_with_a_contested_fact_suggests_to_resolve_it_and_no_side(ada, actor, console, reviewer, billing):

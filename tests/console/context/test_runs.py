@@ -507,20 +507,21 @@ def test_answer_that_no_memory_supports_puts_its_success_in_doubt(ada, actor, al
     shown = text(page)
     assert "only plans this." in shown
     assert [piece.text for piece in page.context["answer"] if piece.look == "answer-doubtful"] == ["was", "extended"]
-    assert "Success?" in shown
+    assert "Reported success, not supported by memory" in shown
     assert "Its names and numbers" not in shown
     assert f"?run={run.pk}#new" in shown
     assert re.search(r'<form[^>]*id="outcome"[^>]*><input type="hidden" name="csrfmiddlewaretoken"', page.text)
     assert "Set to failure" not in text(browser(alice).get(run.get_absolute_url())), "who may not"
     runs, session = reverse("agent_context_runs", args=["ada"]), reverse("agent_context_session", args=["ada"])
     listed = [runs, f"{runs}?outcome=doubt", f"{session}?session={run.session_id}"]
-    doubt = 'title="Not supported: a memory only plans this"'
+    doubt = 'title="Reported success, not supported by memory: one only plans this"'
     assert [doubt in text(browser(bob).get(address)) for address in listed] == [True] * 3
     home = text(browser(bob).get(reverse("home")))
     assert "Prompts that failed or are in doubt" in home
-    assert "A memory in its prompt only plans this." in home
+    assert "One in its prompt only plans this." in home
     browser(bob).post(reverse("agent_context_outcome", args=["ada", run.pk]), {"outcome": "success"})
-    assert "Success?" not in text(browser(bob).get(run.get_absolute_url())), "a person's word is not in doubt"
+    judged = text(browser(bob).get(run.get_absolute_url()))
+    assert "Reported success, not supported" not in judged, "a person's word is not in doubt"
     assert not any(doubt in text(browser(bob).get(address)) for address in listed)
     assert "are in doubt" not in text(browser(bob).get(reverse("home")))
     judged = make_run(ada, actor)

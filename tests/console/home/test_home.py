@@ -362,7 +362,7 @@ def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, 
     run(ada, ago(hours=2), input="Which disk?", outcome="success", finding="changed")
     assert [(one["question"], one["answer"], one["why"]) for one in board(bob).failed_prompts] == [
         ("Which database?", "", "Section missing"), ("Which queue?", "The old one.", ""),
-        ("Which disk?", "", "Not supported"),
+        ("Which disk?", "", "Not supported by memory"),
     ]  # fmt: skip
     assert len(board(charlie).failed_prompts) == 4
     client = browser(bob)

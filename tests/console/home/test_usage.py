@@ -197,7 +197,7 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert monday.title == "Mon 9 Mar: 2 prompts (1 not reported, 1 failed)"
     assert [(look, height) for look, _, height in monday.parts if height] == [("chart-rest", 80), ("chart-failed", 80)]
     ContextRun.objects.filter(outcome="success").update(finding="coming")
-    assert board(bob, chart="success").calls.drawing.chart.parts[0] == ("1 not supported", "seg-3")
+    assert board(bob, chart="success").calls.drawing.chart.parts[0] == ("1 not supported by memory", "seg-3")
     assert {board(bob, chart=figure.key).calls.drawing.key for figure in calls.figures} == {
         "calls", "tokens", "p95", "answered", "referenced", "success"
     }  # fmt: skip

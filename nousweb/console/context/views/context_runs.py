@@ -31,7 +31,7 @@ from context.feedback.content_words import content_words, windows_of
 from context.feedback.health_score import FEW, fingerprints
 from context.feedback.reference_detector import references_of
 from context.feedback.sentence_notes import MAX_COMPARED, MAX_GIVEN, Note, findings_of, sentence_notes
-from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
+from context.models import ASSEMBLE, NOT_SUPPORTED, REPORT, VIEW_RUN, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown, outcome_records
 from context.what_if.still_said import VALUE
@@ -398,7 +398,7 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
 
 
 DOUBT = "doubt"
-OUTCOMES = [("success", "Success"), ("failure", "Failure"), (DOUBT, "Not supported"), ("none", "Not reported")]
+OUTCOMES = [("success", "Success"), ("failure", "Failure"), (DOUBT, NOT_SUPPORTED), ("none", "Not reported")]
 
 
 class RunFilter(ListFilter):
@@ -406,7 +406,7 @@ class RunFilter(ListFilter):
 
     q = django_filters.CharFilter(method=filter_words("input", "response"), label="Search questions and answers")
     frame = django_filters.ChoiceFilter(
-        choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any kind of question"
+        choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any kind"
     )
     profile = django_filters.ChoiceFilter(choices=profile_choices, empty_label="Any profile")
     session = django_filters.CharFilter(field_name="session_id", label="Session")

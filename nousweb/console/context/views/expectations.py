@@ -12,7 +12,8 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import F, OuterRef, Prefetch, Q, Window, prefetch_related_objects
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, Window, prefetch_related_objects
+from django.db.models.fields.json import KT
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
@@ -99,8 +100,6 @@ FEW = 10
 """Of more expectations than these, one is searched for."""
 MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
-MARKS = {"passed": "Passed", "failed": "Failed", "error": "Could not run", "": "No check"}
-"""The legend of the last checks."""
 SUGGESTED, FAILED_READ, FAILURE = 5, 50, ContextRun.Outcome.FAILURE
 ONE_HOLDS = [resolution for resolution, sides in KEEPS.items() if len(sides) == 1]
 """The resolutions of a contradiction after which one of the facts holds."""
@@ -212,9 +211,6 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         if state or len({*map(state_of, found)}) > 1 or counts["retired"]
         else [],
         "state": state,
-        "marks": [
-            (look, label) for look, label in MARKS.items() if any(_number(row["checks"], look) for row in shown_rows)
-        ],
         "suggested": _suggested(agent, by, found) if by.may(ADD) and by.may(VIEW_RUN) else [],
         "may_add": by.may(ADD),
         "may_change": by.may(CHANGE),
@@ -225,15 +221,15 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
 
 
 def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> list[tuple[ContextRun, Fact | None, str]]:
-    """Prompts about whose questions there is no expectation: those that failed in the last two weeks, and the latest
-    ones whose answer took a side of a contradiction that was resolved since. Each with the fact that holds now, or that
-    does not any more and a failed prompt had, and what may be demanded of it ("present fact <id>"); or else with one
-    that is contested, of which nothing can be demanded before its review (`contest`) is resolved."""
-    runs = (
-        ContextRun.objects.visible_to(by)
-        .filter(agent=agent, as_of=None)
-        .exclude(input__in=[one.input for one in found])
+    """Prompts about whose questions there is no expectation, or only one that was retired before them: those that
+    failed in the last two weeks, and the latest ones whose answer took a side of a contradiction that was resolved
+    since. Each with the fact that holds now, or that does not any more and a failed prompt had, and what may be
+    demanded of it ("present fact <id>"); or else with one that is contested, of which nothing can be demanded before
+    its review (`contest`) is resolved."""
+    known = Expectation.objects.alias(asked=KT("request__input")).filter(
+        Q(active=True) | Q(updated_at__gte=OuterRef("created_at")), agent=agent, asked=OuterRef("input")
     )
+    runs = ContextRun.objects.visible_to(by).filter(~Exists(known), agent=agent, as_of=None)
     runs = runs.only("input", "created_at", "outcome", "outcome_note").order_by("-created_at")
     failed = runs.filter(outcome=FAILURE, created_at__gte=clock.now() - 2 * RECENT)[:FAILED_READ]
     # Of each question, the latest.
@@ -268,11 +264,12 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
         told: Any = taken.order_by("side", "-bad", "-used", "-created_at").distinct("side")
         by_weight = sorted(told, key=lambda run: (run.bad, demands[run.side][0] > "", run.created_at, bool(run.used)))
         of_demand = {demands[run.side]: run for run in by_weight}
-        checked = {one.item_id for one in found}
         rows |= {
             run.input: (run, fact, requirement and f"{requirement} fact {fact.pk}")
             for (requirement, fact), run in of_demand.items()
-            if str(fact.pk) not in checked
+            if not any(
+                one.item_id == str(fact.pk) and (one.active or one.updated_at >= run.created_at) for one in found
+            )
         }
     return list(rows.values())
 
