@@ -1,5 +1,6 @@
 """Imports and exports that a person started in the console, and where imported memories come from."""
 
+import hashlib
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
@@ -106,8 +107,11 @@ class ImportedMemory(AgentRow):
     """One thing of another system, and what it became here: its provenance, and how a repeated import knows it.
 
     `key` stands for `source_id`, and stays when any memory that came of it is erased: what people erased is not
-    imported again. Its other texts are then blank, and `outcome` says so.
+    imported again. Its other texts are then blank, and `outcome` says so. An erased event that its writer named leaves
+    one of the system AGENT, so that it is not written again.
     """
+
+    AGENT = "agent"
 
     class Outcome(models.TextChoices):
         STORED = "stored", "Stored"
@@ -139,3 +143,8 @@ class ImportedMemory(AgentRow):
             models.UniqueConstraint(fields=["agent", "persona", "system", "key"], name="one_import_per_source_id")
         ]
         indexes = [models.Index(fields=["agent", "item_type", "item_id"], name="import_of_item")]
+
+    @staticmethod
+    def digest(key: str) -> str:
+        """What stands for the key of an erased event."""
+        return hashlib.sha256(key.encode()).hexdigest()

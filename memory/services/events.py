@@ -24,7 +24,7 @@ from memory.layers.event_validation import (
     events_check,
     loop_visibility,
 )
-from memory.models import NO_KEYS, Event, Keys, LongTermEntry, LoopSummary, user_write_check
+from memory.models import NO_KEYS, Event, ImportedMemory, Keys, LongTermEntry, LoopSummary, user_write_check
 from memory.services.quarantine.memories import event_show, open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
 from memory.services.trust import consent_request, event_origin, screened_as
@@ -52,6 +52,13 @@ class RepeatedKey(Conflict):
     title = "This key names another event"
 
 
+class ErasedKey(RepeatedKey):
+    """A key names an event that a person erased."""
+
+    code = "key_erased"
+    title = "The event with this key was erased"
+
+
 class OtherProject(Conflict):
     """A loop belongs to another project, task or user."""
 
@@ -66,7 +73,8 @@ def events_record(
 
     1. Every event is checked before any is stored (memory.layers.event_validation says what is accepted).
     2. An event whose `key` this persona's log holds already is not stored again: the one that is there is the
-       answer, or RepeatedKey (409) when it says something else. This also holds within one call.
+       answer, or RepeatedKey (409) when it says something else. This also holds within one call. ErasedKey (409) if
+       people erased it: a client that repeats its writes does not bring it back.
     3. New events are stored with their long-term entries, their rows of the index and their loops; one audit
        record follows, and at most one task for the closed loops beside that for the index. Events without
        `loop_id` share a loop made for the call.
@@ -101,6 +109,7 @@ def _record(
 ) -> list[RecordedEvent]:
     now = clock.now()
     known = _known(agent, persona, drafts)
+    erased = _erased(agent, persona, drafts)
     own_loop = f"loop-{uuid.uuid4().hex}"
     held_loops = _loop_keys(agent, persona, drafts)
     keys = dict(held_loops)
@@ -109,6 +118,12 @@ def _record(
     answers: list[RecordedEvent] = []
     for place, draft in enumerate(drafts):
         held = known.get(draft.key) if draft.key else None
+        if draft.key in erased:
+            raise ErasedKey(
+                f"events[{place}].key: the event {draft.key!r} was erased. It is not stored again.",
+                field=f"events[{place}].key",
+                key=draft.key,
+            )
         if held is not None:
             if not by.reads(held) or not draft.says_the_same(held):
                 raise RepeatedKey(
@@ -179,6 +194,13 @@ def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Ev
     keys = {draft.key for draft in drafts if draft.key}
     held = Event.objects.filter(agent=agent, persona=persona, key__in=keys)
     return {event.key: event for event in held if event.key}
+
+
+def _erased(agent: Agent, persona: str, drafts: list[EventDraft]) -> set[str | None]:
+    """The keys of events that people erased."""
+    keys = {ImportedMemory.digest(draft.key): draft.key for draft in drafts if draft.key}
+    known = ImportedMemory.objects.filter(agent=agent, persona=persona, system=ImportedMemory.AGENT, key__in=keys)
+    return {keys[digest] for digest in known.values_list("key", flat=True)}
 
 
 def _store(agent: Agent, persona: str, events: list[Event], by: Principal, declared: Mapping[int, str]) -> None:

@@ -13,12 +13,13 @@ from identity.models import Agent, ApiToken, AuditEvent, Change, Persona
 from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Event, Fact, LoopSummary, MemoryReview, SearchItem, WorkingMemory
 from memory.services.documents import document_put
-from memory.services.erasure import event_erase, memories_quoting
+from memory.services.erasure import event_erase, memories_quoting, project_erase
 from memory.services.facts import fact_learn, fact_supersede
 from memory.services.loops import loops_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import NotAllowed, NotFound
 from nousweb.lib.injection.scan import secrets_in
+from tests.api.problems import assert_problem
 from tests.http import ApiClient, browser
 from tests.memory.test_erasure import assert_gone
 from tests.security.test_seals import sealed_all, verified
@@ -84,6 +85,22 @@ def test_event_erasure_leaves_only_a_receipt(ada: Agent, actor: Principal, admin
     assert (record.message, record.after and record.after["rows"]) == ("It holds a password.", receipt.rows)
     assert Change.objects.get(kind="event.erased").object_id == str(said.pk)
     assert verified().problems == 0
+
+
+def test_erased_events_are_not_stored_again_under_their_keys(ada: Agent, admin: Principal, caller: ApiClient) -> None:
+    """A client that sends its messages again, each night or after a failure, must not undo an erasure."""
+    event = {"kind": "user_input", "content": SAID, "key": "message-7"}
+    zeus = {"kind": "user_input", "content": OTHER, "key": "message-8", "project": "zeus"}
+    [said, _] = caller.post("/events", {"events": [event, zeus]}).json()["events"]
+    event_erase(event=Event.objects.get(pk=said["id"]), by=admin, reason="It holds a password.")
+    project_erase(agent=ada, project="zeus", by=admin, reason="Over.")
+    for again in (event, event | {"content": "Something else."}, zeus):
+        refused = caller.post("/events", {"events": [{"kind": "user_input", "content": "New."}, again]})
+        problem = assert_problem(refused, 409, "key_erased", field="events[1].key")
+        assert problem["key"] == again["key"]
+    assert not Event.objects.exists()
+    assert_gone("message-7", "message-8", "Quux77")
+    assert caller.post("/events", {"events": [event | {"key": "message-9"}]}).status_code == 201
 
 
 def test_event_erasure_takes_the_memories_that_are_named_and_a_session_without_events(

@@ -388,9 +388,24 @@ def imports_erase(erasure: Erasure) -> Mapping[str, int]:
     gone = Q(pk__in=())
     for item_type, ids in erasure.items.items():
         gone |= Q(item_type=item_type) & (Q(item_id__in=ids) | Q(earlier_item_ids__overlap=ids))
+    events = Event.objects.filter(agent=erasure.agent, pk__in=erasure.event_ids)
     if erasure.keys:
         events = Event.objects.filter(agent=erasure.agent, **erasure.keys)
         gone |= Q(item_type=ItemType.EVENT, item_id__in=events.values_list(Cast("pk", CharField())))
+    ImportedMemory.objects.bulk_create(
+        (
+            ImportedMemory(
+                agent=erasure.agent,
+                persona=persona,
+                system=ImportedMemory.AGENT,
+                key=ImportedMemory.digest(str(key)),
+                item_type=ItemType.EVENT,
+                outcome=ImportedMemory.Outcome.ERASED,
+            )
+            for persona, key in events.exclude(key=None).values_list("persona", "key")
+        ),
+        ignore_conflicts=True,
+    )
     return {"importedmemory": ImportedMemory.objects.filter(gone, agent=erasure.agent).update(**BLANK)}
 
 
