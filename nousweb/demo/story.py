@@ -165,17 +165,18 @@ STORY: tuple[StoryChange | Rollback, ...] = (
     StoryChange(12.0, "reviewer", "values", VALUES_4, "Back to the first text, made sharper."),
     StoryChange(6.0, "agent", "environment", ENVIRONMENT_PROPOSED, "I was asked what I can see, and had to guess."),
     StoryChange(
-        2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me since Monday.",
-        learned_from=("page-3240:0", "queue-migration:0"),
+        2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me, too.",
+        learned_from=("queue-migration:0",),
     ),
     StoryChange(
-        0.9, "agent", "values", VALUES_PROPOSED, "The same page came back four nights running.",
-        learned_from=("page-3011:0", "page-3177:0"),
+        0.9, "agent", "values", VALUES_PROPOSED, "Checkout was slow again, and nothing said why it came back.",
+        learned_from=("page-3177:0",),
     ),
     StoryChange(0.3, "agent", "preferences", PREFERENCES_3, "Charlie joined the rota."),
     StoryChange(
-        0.1, "agent", "protocols", PROTOCOLS_PROPOSED, "Asked for in the last review of an incident.",
-        learned_from=("page-3301:3", "page-3296:3", "page-3190:1"),
+        0.1, "agent", "protocols", PROTOCOLS_PROPOSED,
+        "Twice I said how to undo a step. I should each time, and call for help after 20 minutes.",
+        learned_from=("page-3296:3", "page-3011:5"),
     ),
 )  # fmt: skip
 
@@ -304,7 +305,8 @@ LOOPS: tuple[Loop, ...] = (
          "dead letters; the queue then drains in about 20 minutes."),
     ), "Charlie"),
     Loop(5.2, "queue-migration", (
-        ("user_input", "We agreed to move the billing queue from Redis to PostgreSQL. What could go wrong?"),
+        ("user_input", "We agreed to move the billing queue from Redis to PostgreSQL. The data team's pages reach you from now on, "
+         "too. What could go wrong?"),
         ("actor_output", "Three things: long transactions hold back vacuum, so keep jobs short; LISTEN does not survive a "
          "failover, so poll as well; and the dead letters need a table of their own before the first run."),
     ), "Alice"),

@@ -1,6 +1,7 @@
 // Works an inbox off: the next items are fetched while one reads, and the next one stands there as soon as a key or a click
-// has decided this one; the decisions are sent meanwhile, one after the other. What the decision may touch is shown as its answer has it, but for another
-// proposal of the same section, which the server shows in advance as it is once this one is approved.
+// has decided this one; the decisions are sent meanwhile, one after the other. What a decision may touch is shown as its
+// answer has it, but for another proposal of the same section, which the server shows in advance as it is once this one is
+// approved.
 // Without this script a decision is sent as any other form, and its answer is the next page.
 
 const PARTS = ["[data-page-head]", "#main"];

@@ -1,9 +1,11 @@
 """Where a memory or a text of an identity comes from: who wrote it, who approved it, and which prompts had it."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import SequenceMatcher
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode, urljoin
 from uuid import UUID
@@ -15,6 +17,7 @@ from django.urls import reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import expectations_of
+from context.feedback.content_words import content_words
 from context.models import VIEW_RUN, ContextRun
 from context.selectors import memory_uses, runs_with_memory
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
@@ -28,6 +31,8 @@ from nousweb.lib.visible_text import visible_plain
 
 HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at", "source_changed_at"})
 """Fields that the action itself tells of."""
+MAX_CHARACTERS_READ = 20_000
+_SENTENCE = re.compile(r"[^\s.!?](?:[^.!?\n]|[.!?](?=\S))*[.!?]*")
 
 
 def _moment(value: str) -> str:
@@ -370,6 +375,23 @@ def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
     latest: Any = _latest(runs.annotate(total=Window(Count("pk")), referred=Subquery(referred)))
     total, referrals = (latest[0].total, latest[0].referred or 0) if latest else (0, 0)
     return Prompts(total, referrals, latest, url)
+
+
+def evidence_quote(text: str, about: str, *, shared: int = 1, around: int = 160) -> dict[str, str] | None:
+    """The sentence of a text that shares most words with what it is evidence for (`said`), and so many characters
+    `before` and `after` it; None if no sentence shares that many words."""
+    words = {word.text for word in content_words(about)}
+    sentences = _SENTENCE.finditer(text[:MAX_CHARACTERS_READ])
+    found = [(len(words.intersection(word.text for word in content_words(one[0]))), one) for one in sentences]
+    number, best = max(found, key=itemgetter(0), default=(0, None))
+    if best is None or number < shared:
+        return None
+    start, end = max(best.start() - around, 0), best.end() + around
+    return {
+        "before": f"…{text[start : best.start()].partition(' ')[2]}" if start else text[: best.start()],
+        "said": best[0],
+        "after": text[best.end() : end] + ("…" if end < len(text) else ""),
+    }
 
 
 def source_run(fact: Fact, by: Principal) -> Any:

@@ -14,6 +14,7 @@ from identity.services.versions import StaleBase, is_self_approval
 from memory.models import Event, Fact
 from memory.persona import persona_memory
 from nousweb.console.common import FORM, POST, layout_of, number_of, page, uuids_of
+from nousweb.console.common.provenance import evidence_quote
 from nousweb.console.inbox.decisions import item_panel, proposal_decide, undo_offer
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_shortfalls, with_texts
@@ -66,9 +67,13 @@ def proposal_preview(request: HttpRequest, by: Principal, pk: UUID) -> HttpRespo
     )
 
 
-def _learned_from(proposal: ChangeProposal, by: Principal) -> dict[str, Any]:
+def _learned_from(item: ProposalItem, by: Principal) -> dict[str, Any]:
     """The events and facts that its author names, in that order (`found`): those that still exist, of a memory that
-    both see; and how many more were named (`unseen`), without saying why one is not shown."""
+    both see, each with the `quote` that speaks of the change; and how many more were named (`unseen`), without saying
+    why one is not shown."""
+    proposal = item.proposal
+    added = (span.text for row in item.diff.rows for span in row.new_spans if span.kind == "added")
+    about = " ".join([proposal.reason, *added])
     view, names = persona_memory(proposal.agent, by, proposal.persona), dict.fromkeys(proposal.learned_from)
     rows: dict[str, Any] = {
         f"{kind} {row.pk}": row
@@ -77,7 +82,7 @@ def _learned_from(proposal: ChangeProposal, by: Principal) -> dict[str, Any]:
         for row in view.rows(model).filter(pk__in=[key for of, key in map(str.split, names) if of == kind])
     }
     for row in rows.values():
-        row.agent = proposal.agent
+        row.agent, row.quote = proposal.agent, evidence_quote(row.content, about, shared=2, around=80)
     found = [rows[name] for name in names if name in rows]
     unseen = len(names) - len(found)
     told = f"{unseen} of {len(names)} {'is' if unseen == 1 else 'are'} gone or not yours to see"
@@ -157,7 +162,7 @@ def _proposal_page(
                 "four_eyes": settings.FOUR_EYES,
             },
             "merged_diff": merged,
-            "learned_from": _learned_from(target, by),
+            "learned_from": _learned_from(item, by),
             "suffix": "?persona=subconscious" if target.persona == Persona.SUBCONSCIOUS else "",
             "history": history[:50],
             "shortfall": with_shortfalls([item], by)[0].shortfall,

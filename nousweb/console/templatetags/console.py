@@ -20,31 +20,13 @@ from context.engine.analysis.frames import FRAMES
 from identity.policy.changes import audit_phrase
 from memory.models import Fact
 from nousweb.console.common import SHORTCUTS, Title, author_words, section_label
-from nousweb.lib.word_overlap import share_within, words_of
-
-AROUND = 160
-"""Number of characters that are shown before and after the sentence."""
-MAX_CHARACTERS_READ = 20_000
-_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
+from nousweb.console.common.provenance import evidence_quote
 
 
 def source_quote(fact: Fact | None) -> dict[str, str] | None:
-    """The quote of a fact's source event: the sentence that shares most words with the fact (`said`), and what is
-    `before` and `after` it; None for a fact without one, or if no word is shared."""
+    """The quote of a fact's source event; None for a fact without one."""
     event = fact.source_event if fact else None
-    if fact is None or event is None:
-        return None
-    text, words = event.content[:MAX_CHARACTERS_READ], words_of(fact.content)
-    sentences = list(_SENTENCE.finditer(text))
-    best = max(sentences, key=lambda found: share_within(words, words_of(found.group())), default=None)
-    if best is None or not words & words_of(best.group()):
-        return None
-    start, end = max(best.start() - AROUND, 0), best.end() + AROUND
-    return {
-        "before": ("…" if start else "") + text[start : best.start()],
-        "said": best.group(),
-        "after": text[best.end() : end] + ("…" if end < len(event.content) else ""),
-    }
+    return evidence_quote(event.content, fact.content) if fact and event else None
 
 
 register = template.Library()

@@ -80,6 +80,21 @@ def test_review_shows_what_a_proposal_was_learned_from_as_far_as_its_author_sees
         assert refused.status_code == 422, name
 
 
+def test_review_marks_the_passage_that_supports_the_change(ada: Agent, actor: Principal, bob: User) -> None:
+    told = "The queue is stuck. The data team's pages reach you from now on, too. What is wrong?"
+    [said, other] = make_events(ada, actor, told, "The queue is stuck again.")
+    learned = [f"event {said.pk}", f"event {other.pk}"]
+    text, reason = "Helps the platform and data teams.", "Their pages reach me."
+    identity_propose(
+        agent=ada, section="values", content=text, reason=reason, learned_from=learned, by=actor, wait=True
+    )
+    page = markup(browser(bob).get(ChangeProposal.objects.get().get_absolute_url()))
+    assert (
+        "The queue is stuck. <mark>The data team&#x27;s pages reach you from now on, too.</mark> What is wrong?" in page
+    )
+    assert "No passage shares words with the change: “The queue is stuck again.”" in page
+
+
 def test_review_queue_starts_on_pending_with_the_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
     low = make_proposal(ada, actor, "protocols", "Ask first.")
     high = make_proposal(ada, actor, "values")

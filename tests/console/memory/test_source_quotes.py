@@ -16,7 +16,7 @@ def quote(content: str, told: str = TOLD) -> tuple[str, str, str] | None:
 def test_sentence_that_says_it_is_marked_where_it_stands() -> None:
     found = quote("Works from an office in Lisbon.")
     assert found is not None
-    assert found[1] == " I moved my office to Lisbon last week."
+    assert found[1] == "I moved my office to Lisbon last week."
     assert "".join(found) == TOLD
 
 
