@@ -1,5 +1,7 @@
 """Prompts call things as the registry does, and the impact shows what an answer about subjects would change."""
 
+import re
+
 import pytest
 
 from context.engine.analysis.request import ContextRequest
@@ -17,7 +19,7 @@ from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.subjects.changes import subject_change_undo, subject_edit, subject_merge
 from nousweb.lib import clock
 from tests.factories import make_fact, make_run
-from tests.http import browser
+from tests.http import browser, markup
 
 QUESTION = "Which cluster does the billing service run on?"
 
@@ -130,6 +132,9 @@ def test_two_things_is_an_answer_to_several_at_once(ada, actor, reviewer, bob):
     assert (len(overrides.merged), refused) == (2, [])
     person = browser(bob)
     assert b"Different subjects" in person.get("/inbox/?view=reviews").content
+    page = markup(person.get(reviews[0].get_absolute_url()))
+    keys = re.findall(r'data-key="(\d)" data-key-label="([^"]+)"', page)
+    assert keys == [("1", "Same subject"), ("2", "Different subjects")]
     given = {"answer": "different", "selected": [str(review.pk) for review in reviews]}
     person.post("/inbox/change/", given)
     answers = MemoryReview.objects.filter(kind="same_subject").values_list("status", "resolution")

@@ -172,7 +172,7 @@ class DecisionError:
 DECISION_LABELS: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "Replaced",
     AutomaticDecision.CONFIRMED: "Confirmed",
-    AutomaticDecision.UNDECIDED: "Undecided",
+    AutomaticDecision.UNDECIDED: "Held back",
 }
 
 

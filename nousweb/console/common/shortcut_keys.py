@@ -61,10 +61,5 @@ SHORTCUTS: dict[str, Shortcut] = {
     "opinion": Shortcut("O", "Ask for a second opinion"),
     "right": Shortcut("+", "State that it is right"),
     "wrong": Shortcut("-", "State that it is wrong"),
-    "same": Shortcut("1", "Resolve: same"),
-    "new_wrong": Shortcut("2", "Resolve: the new one is wrong"),
-    "replace": Shortcut("3", "Resolve: the new one replaces the old one"),
-    "old_wrong": Shortcut("4", "Resolve: the old one was wrong"),
-    "both": Shortcut("5", "Resolve: both are true"),
-    "different": Shortcut("6", "Resolve: different"),
+    **{key: Shortcut(key, f"Choose answer {key}") for key in "123456"},
 }

@@ -30,7 +30,7 @@ from nousweb.console.common import FORM, page
 from nousweb.console.common.provenance import source_run
 from nousweb.console.common.subject_comparison import Comparison, subjects_compare
 from nousweb.console.inbox.decisions import item_panel, undo_offer
-from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.filter import STATUSES, InboxFilter
 from nousweb.console.inbox.item_titles import KEEPS, review_outcome, review_title
 from nousweb.console.inbox.items import KIND_BADGES, risk_words
 from nousweb.console.inbox.query import REVIEW
@@ -42,12 +42,25 @@ HELD_SHOWN = 20
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
-SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold": "reject"}
+SHORTCUTS = {
+    "keep": "approve",
+    "reverse": "reject",
+    "allow": "approve",
+    "hold": "reject",
+    "same": "1",
+    "new_wrong": "2",
+    "different": "2",
+    "replace": "3",
+    "old_wrong": "4",
+    "both": "5",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
-    """One resolution as a button: its label, and its effect. `told`: the texts of a pair that prompts have then."""
+    """One resolution as a button: its label, and its effect. `told`: the texts of a pair that prompts have then.
+    `place`: where it stands on the page of its review, where a number is its key; in lists, where several kinds meet,
+    each resolution has one."""
 
     value: str
     label: str
@@ -55,11 +68,13 @@ class ResolutionButton:
     changes: bool = True
     suggested: bool = False
     told: tuple[str, ...] = ()
+    place: int = 0
 
     @property
     def shortcut(self) -> str:
         """The name of its key."""
-        return SHORTCUTS.get(self.value, self.value)
+        name = SHORTCUTS[self.value]
+        return str(self.place) if self.place and name.isdigit() else name
 
 
 RESOLUTION_BUTTONS = {
@@ -173,7 +188,8 @@ def _review_page(
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:
         draft = f"{review.old.content} {review.new.content}"
-    answers, outcome = _buttons(review), review_outcome(review)
+    answers = [replace(each, place=place) for place, each in enumerate(_buttons(review), 1)]
+    outcome = review_outcome(review)
     # The address of the impact of its resolutions, without the resolution.
     may_preview = by.may("context.assemble_context") and by.may("context.view_contextrun")
     preview = f"{reverse('agent_context_blast', args=[review.agent.slug])}?question={review.pk}" if may_preview else ""
@@ -196,7 +212,9 @@ def _review_page(
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": answers,
             "outcome": outcome,
-            "decision": outcome.phrase if outcome else review.answer or review.get_status_display(),
+            "decision": outcome.phrase
+            if outcome
+            else review.answer or STATUSES.get(review.status, review.get_status_display()),
             "chosen": request.POST.get("choice") or next((each.value for each in answers if each.suggested), ""),
             "preview": preview,
             "foreseen": "&answer=".join([preview, *(each.value for each in answers if each.changes)])

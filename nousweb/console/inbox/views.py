@@ -67,8 +67,8 @@ from nousweb.lib.permission_holder import for_visible_agents
 
 ROWS = 25
 """On a page: each is read with its whole change."""
-CHOICES = ("same", "new_wrong", "replace", "old_wrong", "both", "different")
-"""The shortcuts of rivals by their place: the keys 1 to 6, as in a review."""
+CHOICES = "123456"
+"""The shortcuts of rivals by their place, as in a review."""
 BESIDE = 30
 """Items in the list beside one of them."""
 

@@ -71,7 +71,7 @@ def test_decisions_are_listed(decided: dict[str, str], bob: User) -> None:
 
 def test_reviews_beyond_the_limit_are_a_part_of_the_inbox(decided: dict[str, str], bob: User) -> None:
     inbox = markup(browser(bob).get(reverse("inbox")))
-    assert "2 more reviews wait beyond the limit." in inbox
+    assert "2 more reviews are held back by the limits of their agents." in inbox
     [address] = set(re.findall(r'href="([^"]*status=undecided)"', inbox)) - {f"{reverse('inbox')}?status=undecided"}
     held_back = markup(browser(bob).get(unescape(address)))
     assert set(named(held_back)) == {decided["attribute"], decided["duplicate"]}
@@ -82,7 +82,7 @@ def test_reviews_beyond_the_limit_are_a_part_of_the_inbox(decided: dict[str, str
     assert "Expired" not in held_back
     moved = browser(bob).post(reverse("automatic_decisions_undo"), {"selected": decided["duplicate"]}, follow=True)
     assert named(markup(moved)) == [decided["duplicate"]]
-    assert "1 more review waits" in markup(moved)
+    assert "1 more review is held back" in markup(moved)
 
 
 def test_decisions_are_filtered(decided: dict[str, str], bruno: Agent, bob: User, subtests: pytest.Subtests) -> None:
@@ -157,7 +157,7 @@ def test_decisions_of_the_subconscious_are_shown_only_to_those_who_may(ada: Agen
 def test_undecided_review_is_resolved_on_its_page(decided: dict[str, str], bob: User) -> None:
     review = MemoryReview.objects.get(kind="duplicate")
     page = markup(browser(bob).get(review.get_absolute_url()))
-    assert "Undecided" in page
+    assert "Held back" in page
     answer = browser(bob).post(review.get_absolute_url(), {"answer": "same"})
     assert answer.status_code == 302
     review.refresh_from_db()
