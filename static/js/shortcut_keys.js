@@ -222,6 +222,9 @@ try {
   const items = itemsOf(list());
   if (path === location.pathname && items.length) select(items, Math.min(index, items.length - 1));
 } catch { /* private mode */ }
+// A row that is back in the list is selected there already.
+const back = itemsOf(list());
+if (selectedIn(back) >= 0) select(back, selectedIn(back));
 
 // A press of the mouse selects a row too. What it unfolds or folds moves the rows, so it waits for the click to be done:
 // otherwise the button that was pressed is elsewhere when it is let go.

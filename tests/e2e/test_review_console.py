@@ -59,9 +59,12 @@ def test_approval_by_keyboard_advances_and_can_be_undone(
     expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert status(waiting["values"]) == "approved", "the key shows first what it would undo"
     press_key(page, "u")
-    arrive(page, "Values of Ada")
     expect(page.get_by_text("The decision on")).to_be_visible()
+    arrive(page, "Inbox")
+    expect(page.locator(".item-row.is-selected")).to_contain_text(TEXTS["values"])
     assert status(waiting["values"]) == "pending"
+    press_key(page, "Enter")
+    arrive(page, "Values of Ada")
     page.goto("/inbox/")
     press_key(page, "u")
     expect(page.locator(".review-undo")).to_contain_text("Nothing to undo")

@@ -274,6 +274,8 @@ def batch_undo(batch: UUID, by: Principal) -> tuple[list[str], Refusals]:
     return said, refused
 
 
+LISTED = "listed"
+"""In the address of an undo: it was asked for in the list."""
 LATELY = timedelta(days=1)
 """How long a decision is offered to be undone."""
 OFFERED = 5
@@ -306,7 +308,10 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
     asked = "undo" in request.GET
     if not (named or asked or "undone" in request.GET):
         return None
-    decided = dict([*_proposals(by, part), *_reviews(by, part)])
+    decided = dict([*_proposals(by), *_reviews(by)])
+    stays = {LISTED: "1"} if request.path == reverse("inbox") else {}
+    for told in decided.values():
+        told["url"] = told["url"] and part.address(told["url"], **stays)
     latest = sorted(decided, key=lambda key: decided[key]["at"], reverse=True)[:OFFERED]
     if asked and not latest:
         return {"word": "Nothing to undo:", "what": "you have decided nothing within a day"}
@@ -335,7 +340,7 @@ def _proof(named: str, by: Principal) -> str:
     return next_prompt_link(row.agent.slug, run, lost[0] if lost else "") if run else ""
 
 
-def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
+def _proposals(by: Principal) -> Iterator[tuple[UUID, LatestDecision]]:
     mine = ChangeProposal.objects.visible_to(by).filter(
         reviewer_id=by.id, status__in=(Status.APPROVED, Status.REJECTED), decided_at__gte=clock.now() - LATELY
     )
@@ -349,7 +354,7 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
     for row in rows:
         word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
         what = chosen.get(row["key"]) or proposal_name(row["section"], row["agent__name"])
-        key, told = _decided(PROPOSAL, row, word, what, by, part)
+        key, told = _decided(PROPOSAL, row, word, what, by)
         if key in chosen and row["batches"]:
             others = row["number"] - row["approved"]
             rest = f"the other {others} were rejected" if others > 1 else "the other was rejected"
@@ -357,7 +362,7 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
         yield key, told
 
 
-def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
+def _reviews(by: Principal) -> Iterator[tuple[UUID, LatestDecision]]:
     mine = visible_reviews(by).filter(
         resolver_id=by.id, resolver_kind="person", status="resolved", resolved_at__gte=clock.now() - LATELY
     )
@@ -372,7 +377,7 @@ def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDec
             word, what = f"{outcome.phrase}:", outcome.holds.brief
         if row["marks"]:
             word, what = "Marked as wrong:", "a memory"
-        yield _decided(REVIEW, row, word, what, by, part)
+        yield _decided(REVIEW, row, word, what, by)
 
 
 def _groups(rows: QuerySet[Any], moment: str, *fields: str, **counts: Count) -> QuerySet[Any]:
@@ -384,14 +389,12 @@ def _groups(rows: QuerySet[Any], moment: str, *fields: str, **counts: Count) -> 
     )[:OFFERED]
 
 
-def _decided(
-    item_type: str, row: dict[str, Any], word: str, what: str, by: Principal, part: InboxFilter
-) -> tuple[UUID, LatestDecision]:
+def _decided(item_type: str, row: dict[str, Any], word: str, what: str, by: Principal) -> tuple[UUID, LatestDecision]:
     if row["batches"]:
         page = reverse("inbox_undo", args=[row["key"]])
     else:
         page = reverse("item_change", args=[item_type, row["key"], "undo"])
-    url = part.address(page) if by.may(DECIDE_RIGHTS[item_type]) else ""
+    url = page if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
     nouns = "proposals" if item_type == PROPOSAL else "reviews"
     what = f"{row['number']} {nouns}" if many else _ended(what)
@@ -495,7 +498,9 @@ def item_change(request: HttpRequest, by: Principal, item_type: str, pk: UUID, c
     part, extra = InboxFilter.of(request.GET), {}
     following = part.place(pk, by)["following"] if change in ("snooze", "skip") else (item_type, pk)
     if change == "undo":
-        part, extra = replace(part, status="pending"), {"undone": "1"}
+        extra = {"undone": str(pk)}
+        # Who undoes from the list stays there.
+        part, following = (part, None) if LISTED in request.GET else (replace(part, status="pending"), following)
     try:
         messages.success(request, CHANGES[change](request, item, by))
         # A person who acts on an item has read the notifications about it.

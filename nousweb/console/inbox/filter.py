@@ -283,7 +283,7 @@ class InboxRow:
     from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
     shortcut that chooses it among its rivals. `rejects`: so many rivals change the same lines, and are rejected when
     it is approved. `author`: who made it, of a token its agent. `is_everywhere`: every prompt has what it is about.
-    `why`: what makes its risk.
+    `why`: what makes its risk. `is_back`: its decision was undone just now.
     """
 
     entry: InboxEntry
@@ -311,6 +311,7 @@ class InboxRow:
     why: str = ""
     may_decide: bool = False
     may_undo: bool = False
+    is_back: bool = False
     assignee: str = ""
     comments: int = 0
     snooze: ItemSnooze | None = None

@@ -192,7 +192,7 @@ def test_decision_about_two_facts_tells_what_holds_now_and_is_undone_after_it_wa
     proposal_reject(proposal=rejected, by=Principal.of_user(bob))
     latest = markup(inbox(bob, undo="1"))
     first, _, earlier = latest.partition("undo-rest")
-    assert f'action="{reverse("item_change", args=["changeproposal", rejected.pk, "undo"])}"' in first
+    assert f'action="{reverse("item_change", args=["changeproposal", rejected.pk, "undo"])}?listed=1"' in first
     assert "Kept never:</strong> The lift never stops at night" in earlier
     assert f"<del>{rejected.content}</del>" in markup(inbox(bob, status="decided"))
 
