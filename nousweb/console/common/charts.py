@@ -192,11 +192,9 @@ def told_places(values: Sequence[float], letters: int, marks: Sequence[int] | No
     words = max((len(f"{value:,.0f}") for value in values), default=0) * len(values)
     if not known or words <= letters:
         return known
-    wanted = [max(known, key=values.__getitem__), known[-1]]
-    if marks is not None:
-        wanted = [known[-1], *marks[::-1], known[0]]
+    greatest = max(known, key=values.__getitem__)
     told: list[int] = []
-    for place in wanted:
+    for place in (greatest, known[-1]) if marks is None else (known[-1], *marks[::-1], known[0]):
         if all(abs(place - other) * letters > words for other in told):
             told.append(place)
     return told

@@ -66,13 +66,12 @@ def _names(one: Side, other: Side) -> list[str]:
     """Why their names may mean the same."""
     pairs = list(product(one.names, other.names))
     found = [(like.score, like.words, pair) for pair in pairs if (like := likeness(*pair))]
-    found += [(0, "They are forms of one word.", pair) for pair in pairs if len({*map(_stem, pair)}) == 1]
+    found += [
+        (0, "They are forms of one word.", pair)
+        for pair in pairs
+        if len({_ENDING.sub("", name.casefold()) for name in pair}) == 1
+    ]
     return [f"Names “{name}” and “{like}”: {words}" for _, words, (name, like) in sorted(found, reverse=True)[:1]]
-
-
-def _stem(name: str) -> str:
-    """A name without its last word's ending, in lower case: of deploys, deployment and deployments the same."""
-    return _ENDING.sub("", name.casefold())
 
 
 def _attributes(one: Side, other: Side) -> list[str]:

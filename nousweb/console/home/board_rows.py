@@ -74,7 +74,7 @@ def board_rows(queries: Mapping[str, CachedQuery], since: datetime, by: Principa
         "week": now - timedelta(days=7),
         "fortnight": now - timedelta(days=14),
         "today": today,
-        "judge_since": min(today, now - timedelta(days=14)),
+        "judge_since": min(today, now - timedelta(days=7)),
         "first": drawn.start,
         "first_before": drawn.earlier,
     }

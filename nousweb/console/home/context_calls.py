@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 from django.db import connection
@@ -13,9 +14,9 @@ from django.db.models.functions import TruncDate
 from context.feedback.health_score import snapshot_put
 from context.models import NOT_SUPPORTED, ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common import Chart, ChartPoint, chart, section_label
+from nousweb.console.common import ChartPoint, chart, section_label
 from nousweb.console.context.presentation import COLOURS
-from nousweb.console.home.period import CHOICES, DAY, ENOUGH, LEAST_POINTS, STAND_IN_END, Figure, Period, Trend
+from nousweb.console.home.period import CHOICES, DAY, ENOUGH, STAND_IN_END, Figure, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -150,18 +151,6 @@ class SectionUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """The chart of a figure: the figure's `key`, the heading, what the whole says (`words`), also `said` where that is
-    more than the figure, and the chart."""
-
-    key: str
-    label: str
-    words: str
-    said: str
-    chart: Chart
-
-
-@dataclass(frozen=True, slots=True)
 class Calls:
     """Everything about calls in one period, beside the one before; `compares`: both have so many that their means can
     be compared."""
@@ -171,16 +160,10 @@ class Calls:
     compares: bool
     columns: list[Column]
     figures: list[Figure]
-    drawing: Drawing
-    when: str
+    drawing: Any
     sections: list[SectionUse]
     runs_read: int
     failed_sections: int
-
-    @property
-    def drawn(self) -> bool:
-        """Whether there are points enough for a chart; else `when` tells of them."""
-        return sum(column.calls > 0 for column in self.columns) >= LEAST_POINTS
 
 
 def context_calls(
@@ -227,7 +210,6 @@ def context_calls(
         columns=columns,
         figures=figures,
         drawing=_drawing(figure, columns, by_step, shares_by_step, period, compares=compares),
-        when=period.words([column.calls for column in columns]),
         sections=sections,
         runs_read=runs_read,
         failed_sections=failed,
@@ -339,9 +321,10 @@ def _drawing(
     period: Period,
     *,
     compares: bool,
-) -> Drawing:
-    """The chart of a figure. Outcomes and answers are counted, so that their failures are seen, the mean prompt is made
-    of the greatest sections."""
+) -> Any:
+    """The chart of a figure: the figure's `key`, the heading, what the whole says (`words`), also `said` where that is
+    more than the figure, and the `chart`. Outcomes and answers are counted, so that their failures are seen, the mean
+    prompt is made of the greatest sections."""
     legend: list[tuple[str, str]] = []
     parts: list[tuple[tuple[str, float], ...]] = [()] * len(columns)
     sign, unit, others = "", "prompts", ""
@@ -405,7 +388,7 @@ def _drawing(
     )
     total = {"calls": "in total", "tokens": "tokens on average"}.get(figure.key, figure.unit)
     words = ", ".join(filter(None, (f"{figure.value} {total}", change))) if figure.value != "–" else ""
-    return Drawing(figure.key, label, words, words if change else "", drawn)
+    return SimpleNamespace(key=figure.key, label=label, words=words, said=words if change else "", chart=drawn)
 
 
 def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:

@@ -41,7 +41,7 @@ from nousweb.console.home.attention import (
     webhook_failures,
 )
 from nousweb.console.home.board_rows import Sight, board_query, board_rows, json_read, moment_read
-from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, LEAST_POINTS, Figure, Period, Trend
+from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, Figure, Period, Trend
 from nousweb.console.home.system_health import (
     JUDGE_CALLS,
     LAST_VERIFICATION,
@@ -63,34 +63,21 @@ from nousweb.lib.prepared_statements import CachedQuery, Rows
 PASSED = ExpectationResult.State.PASSED
 
 
-@dataclass(frozen=True, slots=True)
-class RecentPrompts:
-    """Numbers of prompts of the last seven days and of the seven before, and of those of the last day with a section
-    that failed to load."""
-
-    now: int
-    before: int
-    incomplete: int
-
-    @property
-    def check(self) -> HealthCheck:
-        """The health of the assembly of prompts."""
-        name, number = "Assembly of prompts", self.incomplete
-        trend = Trend(self.now, self.before) if min(self.now, self.before) >= ENOUGH else None
-        if not number:
-            detail = "No prompt of the last 24 hours lacks a section."
-            return HealthCheck(name, "ok", "whole", detail, trend=trend, unit="prompts")
-        what = f"{number:,} prompt{' of the last 24 hours lacks' if number == 1 else 's of the last 24 hours lack'}"
-        return HealthCheck(
-            name, "warn", "incomplete", f"{what} a section that failed to load, so the agent did not know it.",
-            "Open such a prompt: it names the section and the error.", trend=trend, unit="prompts",
-        )  # fmt: skip
+def assembly_check(failed: Rows) -> HealthCheck:
+    """The health of the assembly of prompts, from the rows of FAILED."""
+    name, number = "Assembly of prompts", int(failed[0][-1]) if failed else 0
+    if not number:
+        return HealthCheck(name, "ok", "whole", "No prompt of the last 24 hours lacks a section.")
+    what = f"{number:,} prompt{' of the last 24 hours lacks' if number == 1 else 's of the last 24 hours lack'}"
+    return HealthCheck(
+        name, "warn", "incomplete", f"{what} a section that failed to load, so the agent did not know it.",
+        "Open such a prompt: it names the section and the error.",
+    )  # fmt: skip
 
 
 def _by_day(
     sight: Sight,
     now: datetime,
-    week: datetime,
     fortnight: datetime,
     first: datetime,
     first_before: datetime,
@@ -107,21 +94,13 @@ def _by_day(
             tokens_of_day=Sum("tokens", filter=drawn, default=0),
             ended=Count("created_at", filter=drawn & ~Q(outcome="")),
             succeeded=Count("created_at", filter=drawn & Q(outcome=ContextRun.Outcome.SUCCESS)),
-            recent=Count("created_at", filter=Q(created_at__gte=week)),
-            recent_before=Count("created_at", filter=Q(created_at__gte=fortnight, created_at__lt=week)),
         )
     )  # fmt: skip
 
 
-BY_DAY = board_query(_by_day, "now", "week", "fortnight", "first", "first_before")
-"""Days with the figures that are drawn, of the period and of the one before up to this time of its last day, and the
-numbers to the minute: all from an index of these figures."""
-
-
-def recent_prompts(rows: Rows, failed: Rows) -> RecentPrompts:
-    """The numbers to the minute, from the rows of BY_DAY and of FAILED."""
-    now, before = (sum(int(row[place]) for row in rows) for place in (5, 6))
-    return RecentPrompts(now, before, int(failed[0][-1]) if failed else 0)
+BY_DAY = board_query(_by_day, "now", "fortnight", "first", "first_before")
+"""Days with the figures that are drawn, of the period and of the one before up to this time of its last day, all from
+an index of these figures."""
 
 
 def daily_figures(rows: Rows) -> list[Figure]:
@@ -265,7 +244,7 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         floor = min(80, min(score for _, score in drawn) // 10 * 10)
         points = (
             [("Today" if day == today else f"{day.day} {day:%b}", score) for day, score in drawn]
-            if len(drawn) >= LEAST_POINTS
+            if len(drawn) > 1
             else ()
         )
         figures.append(
@@ -341,7 +320,6 @@ class Dashboard:
     failures: list[Failure] = field(default_factory=list)
     checks: list[HealthCheck] = field(default_factory=list)
     news: list[NewsGroup] | None = None
-    prompts: RecentPrompts | None = None
     failed_prompts: list[dict[str, Any]] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     is_new: bool = False
@@ -422,9 +400,8 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks.append(index_check(rows["index"], both=both))
         checks.append(embedder_check(rows["models"]))
         checks.append(judge_check(rows["judge"], by))
-    prompts = recent_prompts(rows["days"], rows["failed"]) if "days" in rows else None
-    if prompts:
-        checks.append(prompts.check)
+    if "failed" in rows:
+        checks.append(assembly_check(rows["failed"]))
     if "log" in rows:
         checks.append(log_check(rows["log"], by))
     broken = broken_expectations(rows.get("broken", []))
@@ -437,7 +414,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
     figures = daily_figures(rows.get("days", []))
     if figures:
         figures += standing_figures(*(rows.get(name, []) for name in ("standing", "scores")))
-    is_new = bool(prompts and not prompts.now and not prompts.before and _is_empty(by))
+    is_new = rows.get("days") == [] and _is_empty(by)
     return Dashboard(
         since=since,
         decides=by.may(REVIEW),
@@ -448,7 +425,6 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         failures=failures,
         checks=checks,
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,
-        prompts=prompts,
         failed_prompts=failed_prompts(rows.get("failed", [])),
         figures=figures,
         is_new=is_new,

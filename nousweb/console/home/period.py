@@ -7,7 +7,6 @@ from functools import cached_property
 
 from django.db.models import DateTimeField, Q
 from django.db.models.functions import Trunc
-from django.utils.text import get_text_list
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -19,8 +18,6 @@ SMALL = 100
 """Below so much a change is told as a number: a percentage of little is great."""
 CLEAR = 5
 """Percent or points from which a change is called better or worse."""
-LEAST_POINTS = 3
-"""Of fewer values than this no chart is drawn."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +78,6 @@ class Period:
         if self.days == 1:
             return f"{moment:%H:%M}"
         return f"{moment:%a}" if self.days == 7 else f"{moment.day} {moment:%b}"
-
-    def words(self, values: Sequence[float]) -> str:
-        """The hours or days with a value in words: "2 on Mon 9 Mar and 1 on Tue 10 Mar"; "" for none."""
-        preposition = "at" if self.days == 1 else "on"
-        told = zip(self.moments, values, strict=True)
-        return get_text_list([f"{value:,g} {preposition} {self.name(at)}" for at, value in told if value], "and")
 
     @property
     def bounds(self) -> dict[str, datetime]:

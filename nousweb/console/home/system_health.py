@@ -22,7 +22,6 @@ from memory.embedding.registry import configured_name
 from memory.jobs import messages_waiting
 from memory.models import EmbeddingModel, IndexStatus, ItemType, JudgeCall, JudgeTask, SearchItem
 from nousweb.console.home.board_rows import Sight, board_query, moment_read
-from nousweb.console.home.period import Trend
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
@@ -40,7 +39,7 @@ class HealthCheck:
     """One part of the system: whether it is fine, else what does not work for that, and what to do.
 
     `kind` is "ok", "warn" or "block", or "neutral" where it cannot be told yet. `word` completes "the search index
-    is …". `trend` is of a number of `unit` in a week; `url` is the page of the remedy.
+    is …". `url` is the page of the remedy.
     """
 
     name: str
@@ -50,8 +49,6 @@ class HealthCheck:
     remedy: str = ""
     at: datetime | None = None
     url: str = ""
-    trend: Trend | None = None
-    unit: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -196,19 +193,14 @@ def embedder_check(rows: Rows) -> HealthCheck:
     return HealthCheck(name, "ok", "in use", detail)
 
 
-def _spent(
-    sight: Sight, now: datetime, week: datetime, fortnight: datetime, today: datetime, judge_since: datetime
-) -> QuerySet[Any, Any]:
+def _spent(sight: Sight, now: datetime, week: datetime, today: datetime, judge_since: datetime) -> QuerySet[Any, Any]:
     spent = F("tokens_in") + F("tokens_out")
     mine = Q(persona__in=sight.personas) & (Q() if sight.agents is None else Q(agent__in=sight.agents))
-    this, last = Q(created_at__gte=week, created_at__lt=now), Q(created_at__gte=fortnight, created_at__lt=week)
     # The playground spends of the same budget, and its failures are no judge's.
-    asked = this & mine & ~Q(task=JudgeTask.CHAT)
+    asked = Q(created_at__gte=week, created_at__lt=now) & mine & ~Q(task=JudgeTask.CHAT)
     measures = {
         "spent_today": Sum(spent, filter=Q(created_at__gte=today) & mine, default=0),
         "all_today": Sum(spent, filter=Q(created_at__gte=today), default=0),
-        "spent_now": Sum(spent, filter=this & mine, default=0),
-        "spent_before": Sum(spent, filter=last & mine, default=0),
         "questions": Count("pk", filter=asked),
         "errors": Count("pk", filter=asked & ~Q(error="")),
         "last_error": Max("created_at", filter=asked & ~Q(error="")),
@@ -217,7 +209,7 @@ def _spent(
     return calls.values_list(Value("calls")).annotate(**measures).values_list(*measures)
 
 
-JUDGE_CALLS = board_query(_spent, "now", "week", "fortnight", "today", "judge_since")
+JUDGE_CALLS = board_query(_spent, "now", "week", "today", "judge_since")
 
 
 def judge_check(rows: Rows, by: Principal) -> HealthCheck:
@@ -225,10 +217,8 @@ def judge_check(rows: Rows, by: Principal) -> HealthCheck:
 
     From the row of JUDGE_CALLS; for a person who is limited to some agents it has only the spending for these.
     """
-    spent_today, all_today, spent, before, questions, errors = (
-        int(value or 0) for value in (rows[0][:6] if rows else [0] * 6)
-    )
-    name, limit, trend = "Judge", settings.JUDGE_DAILY_TOKENS, Trend(spent, before)
+    spent_today, all_today, questions, errors = (int(value or 0) for value in (rows[0][:4] if rows else [0] * 4))
+    name, limit = "Judge", settings.JUDGE_DAILY_TOKENS
     if settings.JUDGE == "none" and not questions:
         return HealthCheck(name, "ok", "off", "People resolve all memory reviews.")
     of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
@@ -237,11 +227,11 @@ def judge_check(rows: Rows, by: Principal) -> HealthCheck:
     if limit and all_today >= limit:
         return HealthCheck(
             name, "warn", "out of tokens for today", f"{detail} New questions wait until tomorrow or go to people.",
-            "Raise NOUS_JUDGE_DAILY_TOKENS, or wait.", trend=trend, unit="tokens",
+            "Raise NOUS_JUDGE_DAILY_TOKENS, or wait.",
         )  # fmt: skip
     if not errors:
-        return HealthCheck(name, "ok", "working", detail, trend=trend, unit="tokens")
-    at = moment_read(rows[0][6])
+        return HealthCheck(name, "ok", "working", detail)
+    at = moment_read(rows[0][4])
     calls = JudgeCall.objects.filter(created_at=at, persona__in=personas_of(by)).exclude(error="")
     error = for_visible_agents(calls, by).values_list("error", flat=True).first() or ""
     return HealthCheck(
@@ -252,8 +242,6 @@ def judge_check(rows: Rows, by: Principal) -> HealthCheck:
         f" The last error: {error[:ERROR_CHARACTERS]}",
         "Correct what the error names: the key, the address or the model.",
         at,
-        trend=trend,
-        unit="tokens",
     )
 
 

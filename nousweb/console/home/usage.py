@@ -56,11 +56,6 @@ class GrowthSeries:
     def label(self) -> str:
         return self.counted_type.label
 
-    @property
-    def most(self) -> int:
-        """The most that were added in one hour or day: the height of the small chart."""
-        return max((number for _, number in self.added), default=0)
-
 
 GrowthCounts = tuple[dict[tuple[str, str], int], dict[str, list[tuple[datetime, int]]]]
 """Numbers of each type by state, and added in each hour or day of a period and of the one before."""
@@ -213,8 +208,8 @@ class Usage:
 
     @property
     def address(self) -> str:
-        """The address of this page without the chart; "" where none is drawn."""
-        return f"?days={self.period.days}{self.query}" if self.calls.drawn else ""
+        """The address of this page without the chart."""
+        return f"?days={self.period.days}{self.query}"
 
     @property
     def period_query(self) -> str:

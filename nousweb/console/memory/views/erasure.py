@@ -165,11 +165,9 @@ def agent_user(request: HttpRequest, by: Principal, agent: Agent, user: str) -> 
         lines = user_export(agents=agents, user=user, by=by)
         headers = {"Content-Disposition": 'attachment; filename="user.jsonl"'}
         return StreamingHttpResponse(lines, content_type="application/x-ndjson; charset=utf-8", headers=headers)
-    rows: list[Any] = []
-    for model in TYPE_NAMES:
-        found = model._default_manager.filter(agent__in=agents, user=user, persona__in=personas)
-        rows += found.select_related("agent").order_by("-pk")[:LATEST]
-    rows.sort(key=_moment, reverse=True)
+    managers: list[Any] = [model._default_manager.select_related("agent") for model in TYPE_NAMES]
+    found = (rows.filter(agent__in=agents, user=user, persona__in=personas) for rows in managers)
+    rows = sorted((row for rows in found for row in rows.order_by("-pk")[:LATEST]), key=_moment, reverse=True)
     about = format_html(
         'The latest of each type. <a href="?export=jsonl">Export everything</a> or <a href="{}">erase everything</a>.',
         f"{reverse('agent_user_erase', args=[agent.slug])}?{urlencode({'user': user})}",

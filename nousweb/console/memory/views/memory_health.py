@@ -59,13 +59,12 @@ DEFAULT_DAYS = "30"
 DAYS_DRAWN = 30
 NAMES_SHOWN = 3
 """Facts of a finding that are quoted."""
-LEAST_POINTS = 2
-"""Of fewer days no chart is drawn."""
 
 
-def _problem(one: HealthFindingCount, points: int) -> dict[str, Any]:
+def _problem(one: HealthFindingCount, points: int, prompts: Collection[UUID]) -> dict[str, Any]:
     """A finding that lists facts: their number, of how many, the points that they take and of what these are made, what
-    the page that lists them is for, and its class in the picture of the score."""
+    the page that lists them is for, its class in the picture of the score, and how many prompts had these facts."""
+    least, plural = "at least " * (one.number > len(one.named)), "" if len(prompts) == 1 else "s"
     return {
         "finding": one.finding,
         "number": one.number,
@@ -78,6 +77,9 @@ def _problem(one: HealthFindingCount, points: int) -> dict[str, Any]:
         else f"Look at {one.number:,} fact{'' if one.number == 1 else 's'}",
         # The more of a fact it takes, the more it asks for attention.
         "look": "seg-6" if one.finding.weight >= 1 else "lane-disputed" if one.finding.weight >= 0.5 else "seg-8",
+        "cost": f"In {least}{len(prompts):,} answered prompt{plural} of the last {RECENT.days} days."
+        if prompts
+        else "",
     }
 
 
@@ -101,17 +103,14 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
         {
-            **_problem(one, whole[place] + (place in up)),
+            **_problem(one, whole[place] + (place in up), {run for key, run in shown if key in one.named}),
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
-            # Since when it lists facts in words, "" where that is not known.
-            "since": _since(days, one.finding.key),
             "facts": [
                 (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key) + scope.suffix)
                 for key in one.named[:NAMES_SHOWN]
                 if key in texts
             ],
             "more": one.number - len(one.named[:NAMES_SHOWN]),
-            "cost": _cost(one, {run for key, run in shown if key in one.named}),
         }
         for place, one in enumerate(counted)
     ]
@@ -123,7 +122,6 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         score=score,
         problems=problems,
         found=get_text_list([f"{one['number']:,} {one['finding'].label.lower()}" for one in problems], "and"),
-        has_since=any(one["since"] for one in problems),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
         lost=100 - score,
@@ -133,26 +131,6 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     return render(request, "memory/memory_health.html", context)
 
 
-def _cost(one: HealthFindingCount, prompts: Collection[UUID]) -> str:
-    """How many prompts had its facts, as a sentence; "" for none."""
-    least = "at least " * (one.number > len(one.named))
-    prompt = f"answered prompt{'' if len(prompts) == 1 else 's'}"
-    return f"In {least}{len(prompts):,} {prompt} of the last {RECENT.days} days." if prompts else ""
-
-
-def _since(days: dict[date, DayHealth], key: str) -> str:
-    """The day from which a finding has listed facts without a break; "" where that was not kept."""
-    first, day = None, None
-    for day in sorted(days, reverse=True):
-        found = days[day].found
-        if found is None or key not in found:
-            break
-        first = day
-    if first is None or len(days) < LEAST_POINTS:
-        return ""
-    return f"{'before ' if first == day else ''}{first.day} {first:%b}"
-
-
 def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     """The chart of the scores of the last days, with a mark where a kind of finding began or ended, and these changes,
     the latest first: the day, words, the mark, and the scores of the day before and of that day. None before there are
@@ -160,17 +138,18 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     today = clock.now().date()
     days = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
     drawn = [day for day in days if day in known]
-    if len(drawn) < LEAST_POINTS:
+    if len(drawn) < 2:
         return None
     scores = {day: whole_score(known[day].score) for day in drawn}
     changes = {day: _changes(known.get(day - timedelta(days=1)), known.get(day)) for day in days}
+    looks = {day: "ring" if began else "ring is-over" if ended else "" for day, (began, ended) in changes.items()}
     points = [
         ChartPoint(
             f"{day:%a} {day.day} {day:%b}",
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
             f"{scores[day]} of 100{_changed(*changes[day])}" if day in scores else "not counted",
-            mark=_look(*changes[day]),
+            mark=looks[day],
         )
         for day in days
     ]
@@ -191,12 +170,12 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
             (
                 f"{day.day} {day:%b}",
                 _changed(*changes[day]).removeprefix(", "),
-                _look(*changes[day]),
+                looks[day],
                 whole_score(known[day - timedelta(days=1)].score),
                 scores[day],
             )
             for day in reversed(drawn)
-            if any(changes[day])
+            if looks[day]
         ],
     }
 
@@ -207,11 +186,6 @@ def _changes(before: DayHealth | None, now: DayHealth | None) -> tuple[list[str]
         return [], []
     began = [one.label for key, one in FINDINGS.items() if key in now.found - before.found]
     return began, [one.label for key, one in FINDINGS.items() if key in before.found - now.found]
-
-
-def _look(began: list[str], ended: list[str]) -> str:
-    """The class of the point of a day on which something began, or only ended; "" of another."""
-    return "ring" if began else "ring is-over" if ended else ""
 
 
 def _changed(began: list[str], ended: list[str]) -> str:
