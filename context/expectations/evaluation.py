@@ -162,7 +162,7 @@ _VERDICTS: Mapping[str, str] = {
     VerdictCode.LOW_TRUST: "its trust class is below the profile's minimum",
     VerdictCode.QUARANTINED: "it reads like an instruction to the agent, or holds a secret",
     VerdictCode.LOW_IMPORTANCE: "its importance is below the profile's minimum",
-    VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
+    VerdictCode.BELOW_THRESHOLD: "it is too far from the question",
     VerdictCode.DUPLICATE_MESSAGE: "the conversation states the same already",
     VerdictCode.OTHER_PROJECT: "it belongs to another project, task or user",
     VerdictCode.DUPLICATE_INPUT: "the question states the same already",
@@ -195,9 +195,7 @@ def missing_outcome(key: Key, record: ContextRecord, context: EvaluationContext)
     for candidate in record.candidates:
         if (candidate["type"], candidate["id"]) == key:
             why = _VERDICTS.get(candidate["verdict"], "it was left out")
-            is_below = candidate["verdict"] == VerdictCode.BELOW_THRESHOLD
-            numbers = f" ({candidate['relevance']:.2f} of {candidate['threshold']:.2f})" if is_below else ""
-            return Outcome(State.FAILED, candidate["verdict"], f"It is left out: {why}{numbers}.", (key,))
+            return Outcome(State.FAILED, candidate["verdict"], f"It is left out: {why}.", (key,))
     for cut in record.truncated:
         if any((item["type"], item["id"]) == key for item in cut["items"]):
             return Outcome(State.FAILED, "truncated", f"It is left out: {cut['label']} has no room for it.", (key,))

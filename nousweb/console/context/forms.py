@@ -158,6 +158,14 @@ class InspectorForm(OrderForm):
         widget=forms.Select(attrs={"title": "The actor answers people; the subconscious keeps memories of its own"}),
     )
 
+    missing = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Why not this memory?",
+        # Without the attribute, what is typed while an answer comes would be lost.
+        widget=forms.TextInput(attrs={"placeholder": "Words of it", "hx-preserve": "true"}),
+    )
+
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["profile"].choices = [("", "As assigned"), *profile_choices()]  # type: ignore[attr-defined]
@@ -167,7 +175,7 @@ class InspectorForm(OrderForm):
     @property
     def uses_more(self) -> bool:
         """Whether a field that is folded away has a value of its own, or an error."""
-        first = ("input", "persona", "frame", "budget", "verdict", "sort")
+        first = ("input", "persona", "frame", "budget", "verdict", "sort", "missing")
         others = [self[name] for name in self.fields if name not in first]
         return any(field.errors or field.value() not in (None, "", False, "preview") for field in others)
 
@@ -211,6 +219,7 @@ class InspectorForm(OrderForm):
 class ExpectationForm(InspectorForm):
     """A question, and the requirement on its prompt."""
 
+    missing = None  # type: ignore[assignment]  # Django: a field less
     as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
     target = forms.ChoiceField(
         choices=[

@@ -260,11 +260,15 @@ class PromptView:
         return [(key, label, f"{counts[key]:,}" if key in counts else "") for key, label in TABS.items()]
 
     @cached_property
+    def found(self) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The candidates by type and id."""
+        return {(one["type"], one["id"]): one for one in self.record.candidates}
+
+    @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The sections with their places in the bar, and their items as they stand in the prompt. `place` says which
         project, task and user an item belongs to, `contested` where people decide about it."""
         cuts = {cut["key"]: cut for cut in self.record.truncated}
-        found = {(one["type"], one["id"]): one for one in self.record.candidates}
         return [
             {
                 **section,
@@ -278,8 +282,8 @@ class PromptView:
                         "type": item["type"],
                         "id": item["id"],
                         "tokens": item.get("tokens", 0),
-                        "relevance": self._came(section, (one := found.get((item["type"], item["id"])))),
-                        "why": f": {self._reached(one)}" if one else "",
+                        "relevance": self._came(section, (one := self.found.get((item["type"], item["id"])))),
+                        "why": f": {self.reason(one)}" if one else "",
                         "place": "".join(
                             f", {name} {item[name]}" for name in ("project", "task", "user") if item.get(name)
                         ),
@@ -315,7 +319,6 @@ class PromptView:
         the prompt, its text, its `day` or subject (`about`) and its `mark`; its `origin` where it is neither people nor
         the agent; its section (label); if it was searched (else `always`) `why` it came, with a `note` where that is
         not all, and its relevance, 0 to 1."""
-        searched = {(one["type"], one["id"]): one for one in self.record.candidates}
         found = [
             {
                 **piece,
@@ -324,10 +327,10 @@ class PromptView:
                 "origin_links": {
                     f"event {key}": (Truncator(said.get("text", key)).chars(A_TITLE), self.memory_url("event", key))
                     for key in _EVENT.findall(piece["origin"])
-                    for said in [searched.get(("event", key), {})]
+                    for said in [self.found.get(("event", key), {})]
                 },
                 **{name: row[name] for name in ("label", "hint", "css_class")},
-                **_cause(searched.get((piece["type"], piece["id"])), self.asked, self.time),
+                **_cause(self.found.get((piece["type"], piece["id"])), self.asked, self.time),
             }
             for row in self.rows
             for piece in row["pieces"]
@@ -518,7 +521,7 @@ class PromptView:
                 "title": _SUMMARY_LABEL.sub("Session: ", one["text"], count=1).strip().partition("\n")[0],
                 "day": day_asked(one, self.time),
                 "measure": "Kind" if (rule := excluded_kinds(one, excluded)) else "Relevance",
-                "reached": (reached := rule or self._reached(one)),
+                "reached": (reached := rule or self.reason(one)),
                 "reason": f"Too far from the question: {reached}."
                 if one["verdict"] == "below_threshold"
                 else one["reason"],
@@ -551,7 +554,7 @@ class PromptView:
         """The searched memories in the prompt, with their numbers, the most relevant first."""
         return self.table(sort="relevance", verdict="included")
 
-    def _reached(self, candidate: Mapping[str, Any]) -> str:
+    def reason(self, candidate: Mapping[str, Any]) -> str:
         """What a candidate has to do with the question, in words."""
         if candidate["verdict"] == "below_threshold":
             return distance_of(candidate, self.asked)

@@ -16,7 +16,7 @@ from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.decisions import decision_record
-from memory.services.facts import fact_learn
+from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.reviews.resolve import review_resolve
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
@@ -112,6 +112,23 @@ def test_inspector_tells_in_a_word_why_each_memory_is_there_or_excluded(ada, led
     assert re.search(r'data-label="Kind"[^>]*>\s*tool output', page)
 
 
+def test_inspector_says_why_any_memory_is_not_in_the_prompt(ada, actor, ledger, alice):
+    [far] = make_events(ada, actor, "Penguins breed on the southern pier.")
+    embed_pending_rows()
+    asked = {"input": EXPORT, "missing": "penguins", "profile_override": '{"layers": []}'}
+    page = browser(alice).get(URL, asked)
+    assert "event" not in {one["type"] for one in page.context["shown"].record.candidates}
+    answer = r'[^<]*</a>\s*<p class="muted small">(.*?)</p>'
+    row = re.search(rf"/{far.pk}/[^>]*>Penguins {answer}", text(page))[1]
+    assert "The search for this question does not find it." in row
+    assert "What would include it: The words of the question in it, or a pin on its page." in row
+    page = text(browser(alice).get(URL, asked | {"missing": "replica lagged"}))
+    assert "In the prompt, under Relevant Facts" in re.search(rf"/{ledger.pk}/[^>]*>{answer}", page)[1]
+    run = make_run(ada, actor)
+    page = text(browser(alice).get(run.get_absolute_url(), {"tab": "left", "q": "walrus"}))
+    assert f'href="/agents/ada/context/?run={run.pk}&amp;missing=walrus">Ask why' in page
+
+
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     make_fact(ada, "Traders like tea.", system, category="preference", subject="Traders")
     page = browser(alice).get(URL, {"input": EXPORT})
@@ -155,19 +172,22 @@ def test_inspector_begins_with_the_prompt_of_the_latest_question(ada, ledger, ac
 def test_inspector_says_how_a_prompt_that_was_sent_differs_from_one_now(ada, ledger, actor, system, alice):
     run = make_run(ada, actor)
     for query in ({}, {"run": run.pk}):
-        assert "Asked " not in text(browser(alice).get(URL, query)), "where it does not"
-    make_fact(ada, "The ledger export failed twice at noon.", system)
+        assert "Since it was asked" not in text(browser(alice).get(URL, query)), "where it does not"
+    new = make_fact(ada, "The ledger export failed twice at noon.", system)
     for query in ({}, {"run": run.pk}):
-        page = text(browser(alice).get(URL, query))
-        assert re.search(
-            rf"Asked \d+ \w+: ≈ {run.tokens} tokens with 1 memory\. Now ≈ \d+ tokens with 2 memories\.", page
-        )
+        page = text(browser(alice).get(URL, query)).partition("Since it was asked")[2].partition("</section>")[0]
+        assert re.search(rf"Then ≈ {run.tokens} tokens with 1 memory, now ≈ \d+ tokens with 2 memories\.", page)
+        assert re.search(r'Relevant Facts</span>\s*<span class="num">\d+ → \d+<', page)
+        assert re.search(rf'/{new.pk}/[^>]*>\+ [^<]*at noon\.</a>\s*<span class="muted">new since then<', page)
         assert f"?a={run.pk}&amp;b=now" in page
-        assert f'name="run" value="{run.pk}"' in page
+    fact_invalidate(fact=ledger, reason="Never was.", by=system)
+    gone = text(browser(alice).get(URL, {"run": run.pk}))
+    assert re.search(rf'/{ledger.pk}/[^>]*>− [^<]*</a>\s*<span class="muted">now retired<', gone)
+    assert f'name="run" value="{run.pk}"' in gone
     kept = {"run": run.pk, "tab": "memories"}
     for asked, differs in ((run.input, True), ("Is the ledger right?", False)):
         page = browser(alice).post(URL, {**kept, "input": asked}, headers=HTMX)
-        assert ("Asked " in text(page)) == differs, "while the question is the same"
+        assert ("Since it was asked" in text(page)) == differs, "while the question is the same"
 
 
 def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, system, alice):

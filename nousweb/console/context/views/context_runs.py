@@ -572,6 +572,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "order_form": order_form,
                 "verdict": verdict,
                 "words": words,
+                "ask_why": f"?{urlencode({'run': run.pk, 'missing': words})}",
                 "query": query_without(request, "sort"),
                 "parts_at": "" if tab_of(request.GET) == "prompt" else "?tab=prompt",
                 "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",

@@ -1,6 +1,7 @@
 """The inspector: which prompt an agent would get, and why. It leaves no trace. With it, pins."""
 
 from contextlib import nullcontext, suppress
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -10,13 +11,12 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.template.defaultfilters import pluralize
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from context.engine.context_record import ContextRecord
 from context.engine.retrieval.fixed_sections import pins_of
+from context.expectations.evaluation import EvaluationContext, memories_named_load, missing_outcome
 from context.expectations.policy import ADD
 from context.models import ASSEMBLE, VIEW_RUN, ContextPin, ContextRun
 from context.selectors import run_get
@@ -47,9 +47,10 @@ from nousweb.console.common import (
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.labels import period_words
 from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, memory_groups, tab_of
-from nousweb.console.templatetags.console import day, short_dates, tokens
+from nousweb.console.context.since_then import causes, since_then
+from nousweb.console.context.views.expectations import memories_named
+from nousweb.console.templatetags.console import tokens
 from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
@@ -57,7 +58,7 @@ MAX_ADDRESS_CHARACTERS = 2_000
 USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "prompt"))
 """Default values, which addresses may omit."""
 RUNS_READ = 50
-QUESTIONS_SHOWN = 4
+QUESTIONS_SHOWN, WHY_NOT = 4, 5
 MAX_QUESTION_CHARACTERS, MAX_ANSWER_CHARACTERS = 120, 200
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
@@ -109,8 +110,9 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     }
     if context["shown"]:
         context["table"]["parts_at"] = "" if context["table"]["tab"] == "prompt" else f"?{query}&tab=prompt"
+        context["table"]["missing"] = _missing(form.cleaned_data["missing"], context["shown"], agent, by)
         is_same = last and last.input.strip() == str(fields["input"]).strip()
-        context["table"] |= {"last": last, "before": _asked_before(last, context["shown"]) if last and is_same else ""}
+        context["table"] |= {"last": last, "before": _asked_before(last, context["shown"]) if last and is_same else {}}
         form.fields["verdict"].choices = context["shown"].verdict_choices()  # type: ignore[attr-defined]
         memories = context["shown"].memories
         context["table"]["tabs"] = sorted(context["shown"].tabs(len(memories)), key=lambda tab: tab[0] != "prompt")
@@ -159,20 +161,39 @@ def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str, int]]:
     return list(short.values())[:QUESTIONS_SHOWN]
 
 
-def _asked_before(run: ContextRun, shown: PromptView) -> SafeString | str:
-    """How the prompt that was sent for the question differs from what it would get now; "" if it does not."""
+def _asked_before(run: ContextRun, shown: PromptView) -> dict[str, Any]:
+    """How the prompt that was sent for the question differs from what it would get now; nothing if it does not."""
     then = PromptView(shown.slug, ContextRecord.of_run(run))
+    if not (rows := since_then(then, shown, run.created_at)):
+        return {}
     numbers = [(view.record.tokens, len(view.memories)) for view in (then, shown)]
-    counts = [(tokens(size), f"{held} memor{pluralize(held, 'y,ies')}") for size, held in numbers]
-    if counts[0] == counts[1]:
-        return ""
-    was, now = (short_dates(period_words(view.time)) if view.time else "" for view in (then, shown))
-    return format_html(
-        'Asked {}: {} with {}. Now {} with {}{}. <a href="{}?a={}&amp;b=now">Compare</a>',
-        *(day(run.created_at), *counts[0], *counts[1]),
-        f": “{shown.time['text']}” now means {now}, not {was}" if was != now and was and now else "",
-        *(reverse("agent_context_compare", args=[shown.slug]), run.pk),
-    )
+    was, now = (f"{tokens(size)} with {held} memor{pluralize(held, 'y,ies')}" for size, held in numbers)
+    words = [f"then {was}, now {now}", *causes(then, shown)]
+    return {"run": run, "query": f"?a={run.pk}&b=now", "rows": rows, "words": words}
+
+
+def _missing(words: str, shown: PromptView, agent: Agent, by: Principal) -> list[dict[str, Any]]:
+    """The memories that have or fit these words, considered or not, each with its place in the prompt, or why it has
+    none and what would include it."""
+    if not words:
+        return []
+    rows = {(one["type"], one["id"]): one for one in shown.table()}
+    titles = {(one["type"], one["id"]): one["title"] for one in shown.table(words=words)[:WHY_NOT]}
+    for name, text in memories_named(agent, shown.record.persona, by, words):
+        titles.setdefault((name.partition(" ")[0], name.partition(" ")[2]), text.partition(": ")[2])
+    places = {(one["type"], one["id"]): row["label"] for row in shown.rows for one in row["pieces"]}
+    targets = memories_named_load(persona_memory(agent, by, shown.record.persona), titles)
+    unfound = {"hint": "The words of the question in it, or a pin on its page."}
+    return [
+        {
+            "title": title,
+            "url": shown.memory_url(*key),
+            "place": places.get(key),
+            "reason": missing_outcome(key, shown.record, EvaluationContext(targets)).detail,
+            **{name: told for name, told in rows.get(key, unfound).items() if name in ("reason", "hint")},
+        }
+        for key, title in islice(titles.items(), WHY_NOT)
+    ]
 
 
 def _of_run(run: ContextRun, fields: QueryDict) -> QueryDict:
