@@ -389,8 +389,9 @@ def global_search(
     if not any(result.groups.values()):
         corrected = spelling_correct(asked, sources, by, until=time.monotonic() + seconds)
         if corrected.spellings:
-            result.corrected = tuple(word for words in corrected.spellings.values() for word in words)
             look_for(corrected)
+        if any(result.groups.values()):
+            result.corrected = tuple(word for words in corrected.spellings.values() for word in words)
     result.groups = {name: found for name, found in result.groups.items() if found}
     if not kind and RECORDS in result.groups and len(result.groups) > 1:
         address = f"{reverse('audit')}?{urlencode({'q': query})}"

@@ -142,6 +142,8 @@ def test_misspelt_word_is_replaced_by_one_that_a_text_has(told: ContextRun, alic
     result = browser(alice).get(SEARCH, {"q": "vouchre", "kind": "Prompts and answers"}).context["result"]
     assert result.corrected == ("voucher",)
     assert len(result.groups["Prompts and answers"]) == 1
+    other = browser(alice).get(SEARCH, {"q": "vouchre xylophone"}).context["result"]
+    assert (other.groups, other.corrected) == ({}, ()), "it offers no word without a result"
 
 
 def test_misspelt_word_offers_each_word_that_fits(ada: Agent, actor: Principal, alice: User) -> None:
