@@ -189,10 +189,17 @@ DECIDE_MANY: dict[str, Callable[[HttpRequest, list[UUID], Principal, UUID], tupl
 
 
 def rival_choose(
-    chosen: UUID | None, rivals: Sequence[ProposalItem | MemoryReview], request: HttpRequest, by: Principal, batch: UUID
-) -> None:
+    chosen: UUID | None,
+    rivals: Sequence[ProposalItem | MemoryReview],
+    request: HttpRequest,
+    by: Principal,
+    batch: UUID,
+    *,
+    keeps: bool = False,
+) -> tuple[str, UUID] | None:
     """Decide rivals together, all or none: the `chosen` one is approved, and those that change the same lines are
-    rejected; or it replaces the known fact, and the others were never true. No `chosen` keeps what is.
+    rejected, or with `keeps` stay pending, to be edited, the first of which is returned; or it replaces the known fact,
+    and the others were never true. No `chosen` keeps what is.
 
     Raises Conflict for a text that was not shown, and all errors of the services.
     """
@@ -220,11 +227,13 @@ def rival_choose(
     losers = [item for item in rivals if item is not winner]
     if isinstance(winner, ProposalItem):
         losers = [item for item in losers if isinstance(item, ProposalItem) and item.clashes(winner)]
+    kept = [(PROPOSAL, item.proposal.pk) for item in losers if keeps and isinstance(item, ProposalItem)]
     with transaction.atomic():
-        for item in losers:
+        for item in () if kept else losers:
             decide(item, taken=False)
         if winner is not None:
             decide(winner, taken=True)
+    return kept[0] if kept else None
 
 
 def item_undo(request: HttpRequest, item: InboxItem, by: Principal) -> str:

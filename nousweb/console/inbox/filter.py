@@ -281,9 +281,9 @@ class InboxRow:
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
     from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
-    shortcut that chooses it among its rivals. `rejects`: so many rivals change the same lines, and are rejected when
-    it is approved. `author`: who made it, of a token its agent. `is_everywhere`: every prompt has what it is about.
-    `why`: what makes its risk. `is_back`: its decision was undone just now.
+    shortcut that chooses it among its rivals. `collides`: the rivals that change the same lines, each with these.
+    `author`: who made it, of a token its agent. `is_everywhere`: every prompt has what it is about. `why`: what makes
+    its risk. `is_back`: its decision was undone just now.
     """
 
     entry: InboxEntry
@@ -305,7 +305,7 @@ class InboxRow:
     group_url: str = ""
     opens_group: bool = False
     key: str = ""
-    rejects: int = 0
+    collides: Sequence[str] = ()
     is_open: bool = True
     is_everywhere: bool = False
     why: str = ""

@@ -114,6 +114,11 @@ class ProposalItem:
         return merge_texts(self.base_text, after, self.proposal.content) is None
 
     @property
+    def lines_changed(self) -> set[int | None]:
+        """The numbers of the present lines that it changes."""
+        return {row.old_no for row in self.row_diff.lines if row.kind in ("changed", "removed")}
+
+    @property
     def approvable(self) -> bool:
         """Whether a text can be shown that approving would make the current one."""
         return self.is_pending and not self.expired and (not self.stale or self.merged is not None)

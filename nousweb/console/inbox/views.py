@@ -3,6 +3,7 @@ facts without people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
@@ -185,26 +186,27 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
     if not 1 < len(entries) <= MAX_RIVALS:
         return redirect(part.item_url(item_type, pk))
     if request.method == "POST":
-        batch, chosen = uuid4(), next(iter(uuids_of([request.POST.get("choose", "")])), None)
+        named, _, keeps = request.POST.get("choose", "").partition(":")
+        batch, chosen = uuid4(), next(iter(uuids_of([named])), None)
         items = [item for _, item in items_of(entries)]
-        if chosen not in [entry.id for entry in entries] and request.POST.get("choose") != "none":
+        if chosen not in [entry.id for entry in entries] and named != "none":
             raise Invalid("Choose one of them, or none.", field="choose")
         try:
-            rival_choose(chosen, items, request, by, batch)
+            kept = rival_choose(chosen, items, request, by, batch, keeps=bool(keeps))
         except DomainError as error:
             if error.status == 403:
                 raise
             messages.error(request, error.detail)
             return redirect(part.address(reverse("inbox_compare", args=[item_type, pk])))
-        return redirect(part.url(batch=str(batch)))
+        return redirect(part.after(kept, batch=str(batch)))
     known = next((item.old for _, item in items_of(entries[:1]) if isinstance(item, MemoryReview)), None)
     rows = inbox_rows(entries, part, by)
     for row, key in zip(rows, CHOICES[1 if known else 0 :], strict=False):
         row.key = key
-    changes = [row.proposal for row in rows if row.proposal]
-    for row in rows:
-        others = [other for other in changes if row.proposal and other is not row.proposal]
-        row.rejects = sum(other.clashes(row.proposal) for other in others)
+    for one, row in permutations([row for row in rows if row.proposal], 2):
+        if one.proposal.clashes(row.proposal):
+            lines = " and ".join(map(str, sorted(row.proposal.lines_changed & one.proposal.lines_changed)))
+            row.collides = [*row.collides, f"change {one.key}{f' (line {lines})' if lines else ''}"]
     return render(
         request,
         "inbox/compare.html",

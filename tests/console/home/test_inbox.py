@@ -250,7 +250,7 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
     assert (group.entry.members, group.entry.has_rivals) == (3, True)
     page = browser(bob).get(group.group_url)
     assert [row.entry.id for row in page.context["rows"]] == [one.pk for one in rivals]
-    assert "change the same lines" in markup(page)
+    assert "Collides with change 2" in markup(page)
     read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
     shown = {"shown": read, "choose": str(rivals[1].pk)}
     assert browser(alice).post(group.group_url, shown).status_code == 403
@@ -280,7 +280,8 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
     assert single.status_code == 302, "there is nothing to compare it with"
 
 
-def test_rival_that_changes_other_lines_stays_pending(ada: Agent, actor: Principal, bob: User) -> None:
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rival_that_changes_other_lines_stays_pending(ada: Agent, actor: Principal, bob: User, keeps: bool) -> None:
     lines = ["Never lie.", "Ask before you act.", "Stop when told."]
     first = make_proposal(ada, actor, "boundaries", "\n".join(lines))
     proposal_approve(proposal=first, by=Principal.of_user(bob))
@@ -292,13 +293,14 @@ def test_rival_that_changes_other_lines_stays_pending(ada: Agent, actor: Princip
     page = browser(bob).get(compare)
     named = re.findall(r'<p class="muted small">\s*([^,]*), [^<]*lines', markup(page))
     assert named == ["Ada"] * 3, "each names its author"
-    assert [row.rejects for row in page.context["rows"]] == [1, 1, 0]
+    assert [row.collides for row in page.context["rows"]] == [["change 2 (line 1)"], ["change 1 (line 1)"], ()]
     read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
-    browser(bob).post(compare, {"shown": read, "choose": str(one.pk)})
+    answer = browser(bob).post(compare, {"shown": read, "choose": f"{one.pk}:keep" if keeps else str(one.pk)})
+    assert (reverse("proposal", args=[other.pk]) in answer.url) is keeps, "what collides is edited next"
     found = dict(ChangeProposal.objects.exclude(pk=first.pk).values_list("pk", "status"))
-    assert found == {one.pk: "approved", other.pk: "rejected", beside.pk: "pending"}
+    assert found == {one.pk: "approved", other.pk: "pending" if keeps else "rejected", beside.pk: "pending"}
     page = browser(bob).get(reverse("proposal", args=[beside.pk]))
-    assert (page.context["item"].approvable, page.context["place"].get("compare_url")) == (True, None)
+    assert (page.context["item"].approvable, "compare_url" in page.context["place"]) == (True, keeps)
 
 
 @pytest.mark.parametrize(("choice", "true"), [(0, "The lift sometimes stops at night."), (None, NEVER)])
