@@ -121,7 +121,7 @@ def _reminders(person: Any) -> list[Any]:
     """How an owner asks a person to set up a second factor: by a mail of one's own."""
     mail = {"subject": "Your log-in to Nous", "body": f"Please set up a second factor: {person.second_factor_url}"}
     address = f"mailto:{quote(person.email, '@')}?{urlencode(mail, quote_via=quote)}"
-    return [goto("Remind", address)] if person.email else []
+    return [goto("Remind by mail", address)] if person.email else []
 
 
 def _access_told(person: Any) -> Any:

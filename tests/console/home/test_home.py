@@ -89,6 +89,10 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     assert "1 item waits for your review" in page
     told = f'<a href="{reverse("inbox")}?view=applied" class="small">1 applied without review</a>'
     assert told in page, "it is in effect, and waits for nobody"
+    waits = re.search(r'hx-get="([^"]*)" hx-select="\.queue-title"', page)
+    assert waits, "whenever it was"
+    listed = " ".join(client.get(waits[1]).content.decode().split())
+    assert re.search('class="queue-title"[^>]*>.{,80}<ins>Tea.</ins>', listed)
     with noon():
         page = text_of(client)
     assert re.search("Applied without review</h3> <a[^>]*>Keep or undo</a> .*<ins>Tea.</ins>", page)

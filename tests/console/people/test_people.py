@@ -232,7 +232,7 @@ def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_s
     assert "sees nothing" not in page
     User.objects.filter(pk=viewer.pk).update(email="dora@nous.example")
     for shown in (markup(browser(owner).get("/people/")), markup(browser(owner).get(f"/people/{viewer.pk}/"))):
-        (mail,) = re.findall(r'href="mailto:dora@nous.example\?([^"]+)">Remind<', shown)
+        (mail,) = re.findall(r'href="mailto:dora@nous.example\?([^"]+)">Remind by mail<', shown)
         assert "http%3A%2F%2Ftestserver%2Faccount%2Fsecond-factor%2F" in mail
     assert "#out" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
