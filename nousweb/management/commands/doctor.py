@@ -1,5 +1,6 @@
 """Check the requirements of the product, with advice for each problem."""
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +15,8 @@ from django.core.management.base import BaseCommand
 from identity.models import Agent
 from identity.services.seals.export import log_problem
 from memory.embedding.registry import configured_name, embedder_named
+from memory.judge.model_judge import model_provider
+from memory.services.model_chat import chat_model
 from nousweb import __version__
 from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.database.postgres_roles import product_role_weakness
@@ -40,7 +43,7 @@ class DoctorFinding:
 
 class Command(BaseCommand):
     help = (
-        "Check this installation: database, disks, embedder, worker, web server, agents. Exit code 1 if one is wrong."
+        "Check this installation: database, disks, embedder, model, worker, web, agents. Exit code 1 if one is wrong."
     )
     requires_system_checks: list[str] = []
 
@@ -111,6 +114,31 @@ def _embedder() -> Iterator[DoctorFinding]:
     yield DoctorFinding("Embedder", f"{name}, {vector.size} dimensions, first text in {milliseconds} ms")
 
 
+def _model() -> Iterator[DoctorFinding]:
+    if not (name := chat_model()):
+        yield DoctorFinding("Model", "none, so the playground shows prompts without answers")
+        return
+    headers = {"Authorization": f"Bearer {settings.OPENAI_API_KEY}"} if settings.OPENAI_API_KEY else {}
+    address = f"{settings.JUDGE_BASE_URL.rstrip('/')}/models"
+    if model_provider() == "anthropic":
+        headers = {"x-api-key": settings.ANTHROPIC_API_KEY, "anthropic-version": "2023-06-01"}
+        address = f"{settings.JUDGE_BASE_URL.rstrip('/')}/v1/models?limit=1000"
+    state, advice = f"{name} at {address}", ""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=5) as answer:  # noqa: S310 - of our settings
+            known = [str(one["id"]) for one in json.load(answer)["data"]]
+        if name not in known:
+            state += f" is not there, but: {', '.join(known[:10])}"
+            advice = "Name one of these in NOUS_JUDGE_MODEL, or load that model there."
+    except urllib.error.HTTPError as error:
+        state += f": answers {error.code}"
+        advice = "Check the key." if error.code in (401, 403) else "Most addresses for NOUS_JUDGE_BASE_URL end in /v1."
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        state += f": no list of models ({error})"
+        advice = "Start that server, or correct NOUS_JUDGE_BASE_URL; in a container 127.0.0.1 is the container itself."
+    yield DoctorFinding("Model", state, advice, grave=False)
+
+
 def _background_worker() -> Iterator[DoctorFinding]:
     state = worker_state()
     advice = f"It is part of `{NOUS} serve`; without it new memories are not found by meaning."
@@ -173,6 +201,7 @@ CHECKS: tuple[Check, ...] = (
     _disks,
     _database,
     _embedder,
+    _model,
     _background_worker,
     _web_server,
     _telemetry,

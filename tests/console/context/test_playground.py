@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from context.expectations.services import expectation_create, request_of
 from context.models import ContextRun, Expectation, MemoryUsage
+from context.services.context import context_respond
 from context.services.prompt_token_counts import context_runs_count
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
@@ -445,8 +446,16 @@ def test_a_change_of_ones_own_is_tried_before_it_is_proposed(ledger: Agent, acto
     assert "Not saved yet." in markup(client.post(propose, {**written, "base_version": base}))
 
 
-def test_without_a_key_the_prompt_alone_is_shown(ledger: Agent, bob: User) -> None:
+def test_without_a_key_the_prompt_is_shown_with_what_was_answered_before(
+    ledger: Agent, actor: Principal, bob: User
+) -> None:
     client = browser(bob)
+    run = make_run(ledger, actor, ASKED)
+    assert "Without a model" not in send(client), "nothing was answered"
+    context_respond(run=run, response="Since the replica lagged.", by=actor)
+    page = send(client)
+    assert re.search(rf'Without a model, what Ada answered.*?href="{run.get_absolute_url()}"', page)
+    assert "Since the replica lagged." in page
     before = rows()
     page = send(client)
     assert "The prompt that Ada would get:" in page

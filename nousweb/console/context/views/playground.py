@@ -13,9 +13,10 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
+from context.models import VIEW_RUN, ContextRun
 from context.services.context import context_assemble
 from context.services.playground import TALK, PlaygroundTurn, playground_turn
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.services.model_chat import ChatAnswer, chat_model, chat_model_place
 from nousweb.console.common import FORM, agent_page, form_refuse
@@ -175,13 +176,20 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
             "logged": logged,
             "said": said,
             "last": last,
-            "model": chat_model(),
+            "model": (model := chat_model()),
+            "before": None if model or not last else _asked_before(last.shown.record.request["input"], agent, by),
             "place": chat_model_place(),
             "questions": questions,
         },
     }
     template = f"context/{'_' if request.htmx else ''}playground.html"  # type: ignore[attr-defined]
     return render(request, template, context, status=422 if form.errors else 200)
+
+
+def _asked_before(words: str, agent: Agent, by: Principal) -> ContextRun | None:
+    """The latest prompt for a question whose answer was kept, as far as `by` may see it."""
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR, input=words)
+    return runs.exclude(response="").first() if by.may(VIEW_RUN) else None
 
 
 def _previewed(request: HttpRequest, agent: Agent, by: Principal) -> HttpResponse:
