@@ -49,7 +49,7 @@ def test_fact_page_names_its_sources_down_to_the_event(
     )
     known = fact_learn(agent=ada, content="Tim took a boat.", source=f"event {told.pk}", by=actor).fact
     text = page_of(alice, known).content.decode()
-    assert "<mark> Tim took the boat.</mark>" in text
+    assert "<mark>Tim took the boat.</mark>" in text
     assert reverse("agent_event", args=["ada", told.pk]) in text
     assert reverse("agent_loop", args=["ada", "loop 1/a"]) in text
     assert run.get_absolute_url() in text
