@@ -344,10 +344,9 @@ def _marks_by_text(pieces: Sequence[Piece]) -> dict[str, str]:
 
 def _replaced(old: str, new: str) -> str:
     """That one text comes in the place of another: only the words that differ, where they are few."""
-    sides = line_spans(old, new, Budget())
-    was, is_now = ("".join(span.text for span in side if span.kind != "equal").strip() for side in sides)
-    if was and is_now and all(sum(span.kind != "equal" for span in side) == 1 for side in sides):
-        return f"{_quoted(is_now)} instead of {_quoted(was)}"
+    changed = sorted((span.kind, span.text.strip()) for span in line_spans(old, new, Budget()) if span.kind != "equal")
+    if len(changed) == 2 and changed[0][0] != changed[1][0] and all(text for _, text in changed):
+        (_, new), (_, old) = changed
     return f"{_quoted(new)} instead of {_quoted(old)}"
 
 

@@ -190,33 +190,32 @@ class Line:
         return shared
 
 
-def line_spans(old: str, new: str, budget: Budget) -> tuple[Spans, Spans]:
-    """The pieces of both lines."""
+def line_spans(old: str, new: str, budget: Budget) -> Spans:
+    """Both lines as one: what goes stands before what comes in its place."""
+    spans: list[DiffSpan] = []
+    for is_equal, run in groupby(filter(any, _pieces_of(old, new, budget)), key=lambda piece: piece[0] == piece[1]):
+        olds, news = map("".join, zip(*run, strict=True))
+        spans += [DiffSpan(olds)] if is_equal else [DiffSpan(olds, "removed"), DiffSpan(news, "added")]
+    return tuple(span for span in spans if span.text)
+
+
+def _pieces_of(old: str, new: str, budget: Budget) -> Iterator[tuple[str, str]]:
+    """The texts of both lines in order, those that are equal or take the place of each other beside each other."""
     old_words, new_words = _Words(old), _Words(new)
     opcodes = alignment(old_words.texts, new_words.texts, longest_matches, limit=min(budget.words, WORD_BUDGET))
     budget.words -= sum((b - a) * (d - c) for tag, a, b, c, d in opcodes if tag != "equal")
-    old_spans: list[DiffSpan] = []
-    new_spans: list[DiffSpan] = []
-
-    def put(old_text: str, new_text: str) -> None:
-        _append(old_spans, old_text, "equal" if old_text == new_text else "removed")
-        _append(new_spans, new_text, "equal" if old_text == new_text else "added")
-
     # Words alone are aligned: blanks are alike everywhere and would align anything with anything.
     for tag, old_from, old_to, new_from, new_to in opcodes:
         if tag == "equal":
             for offset in range(old_to - old_from):
-                put(old_words.blanks[old_from + offset], new_words.blanks[new_from + offset])
-                put(old_words.texts[old_from + offset], new_words.texts[new_from + offset])
-            continue
-        if old_from < old_to and new_from < new_to:
-            put(old_words.blanks[old_from], new_words.blanks[new_from])
-            for part in _inside(old_words.inside(old_from, old_to), new_words.inside(new_from, new_to), budget):
-                put(*part)
+                yield old_words.blanks[old_from + offset], new_words.blanks[new_from + offset]
+                yield old_words.texts[old_from + offset], new_words.texts[new_from + offset]
+        elif old_from < old_to and new_from < new_to:
+            yield old_words.blanks[old_from], new_words.blanks[new_from]
+            yield from _inside(old_words.inside(old_from, old_to), new_words.inside(new_from, new_to), budget)
         else:
-            put(old_words.before(old_from, old_to), new_words.before(new_from, new_to))
-    put(old_words.blanks[-1], new_words.blanks[-1])
-    return tuple(old_spans), tuple(new_spans)
+            yield old_words.before(old_from, old_to), new_words.before(new_from, new_to)
+    yield old_words.blanks[-1], new_words.blanks[-1]
 
 
 class _Words:
@@ -267,15 +266,6 @@ def _without_short_runs(opcodes: list[Opcode]) -> list[Opcode]:
         for place, each in enumerate(opcodes)
     )
     return list(_joined(marked))
-
-
-def _append(spans: list[DiffSpan], text: str, kind: SpanKind) -> None:
-    if not text:
-        return
-    if spans and spans[-1].kind == kind:
-        spans[-1] = DiffSpan(spans[-1].text + text, kind)
-    else:
-        spans.append(DiffSpan(text, kind))
 
 
 @cache

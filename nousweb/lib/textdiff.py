@@ -9,6 +9,7 @@ limited (PAIR_BUDGET, and the budgets of `line_differences`). What is beyond is 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Literal
 
 from nousweb.lib.line_differences import Budget, DiffSpan, Line, alignment, line_spans, longest_matches
@@ -34,26 +35,16 @@ class Row:
     kind: RowKind
     old_no: int | None = None
     new_no: int | None = None
-    old_spans: tuple[DiffSpan, ...] = ()
-    new_spans: tuple[DiffSpan, ...] = ()
+    spans: tuple[DiffSpan, ...] = ()
     hidden_rows: "tuple[Row, ...]" = ()
 
     @property
-    def spans(self) -> tuple[DiffSpan, ...]:
-        """The line once, a changed one with the words that go before those that come in their place."""
-        if self.kind != "changed":
-            return self.new_spans or self.old_spans
-        spans, old = [], [*self.old_spans]
-        for new in self.new_spans:
-            text = new.text if new.kind == "equal" else ""
-            while old and (text or old[0].kind != "equal"):
-                size = len(old[0].text) if old[0].kind != "equal" else min(len(text), len(old[0].text))
-                spans.append(DiffSpan(old[0].text[:size], old[0].kind))
-                text = text[size:] if old[0].kind == "equal" else text
-                rest = old.pop(0).text[size:]
-                old[:0] = [DiffSpan(rest)] if rest else []
-            spans += [new] if new.kind != "equal" else []
-        return (*spans, *(span for span in old if span.kind != "equal"))
+    def old_spans(self) -> tuple[DiffSpan, ...]:
+        return tuple(span for span in self.spans if span.kind != "added")
+
+    @property
+    def new_spans(self) -> tuple[DiffSpan, ...]:
+        return tuple(span for span in self.spans if span.kind != "removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +119,15 @@ class _RowBuilder:
         self.budget = Budget()
 
     def equal(self, old_index: int, new_index: int) -> None:
-        spans = (DiffSpan(self.old[old_index]),)
-        self.rows.append(Row("equal", old_index + 1, new_index + 1, spans, spans))
+        self.rows.append(Row("equal", old_index + 1, new_index + 1, (DiffSpan(self.old[old_index]),)))
 
     def replaced(self, old: range, new: range) -> None:
         self.rows += [Row("removed", at + 1, None, (DiffSpan(self.old[at], "removed"),)) for at in old]
-        self.rows += [Row("added", None, at + 1, (), (DiffSpan(self.new[at], "added"),)) for at in new]
+        self.rows += [Row("added", None, at + 1, (DiffSpan(self.new[at], "added"),)) for at in new]
 
     def changed(self, old_index: int, new_index: int) -> None:
-        old_spans, new_spans = line_spans(self.old[old_index], self.new[new_index], self.budget)
-        self.rows.append(Row("changed", old_index + 1, new_index + 1, old_spans, new_spans))
+        spans = line_spans(self.old[old_index], self.new[new_index], self.budget)
+        self.rows.append(Row("changed", old_index + 1, new_index + 1, spans))
 
     def block(self, old_range: range, new_range: range) -> None:
         """A run of lines that were replaced, removed or added."""
@@ -182,25 +172,13 @@ class _RowBuilder:
 
 def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
     """Replace long runs of equal rows by gaps; a text without any change stays unfolded."""
-    changes = [index for index, row in enumerate(rows) if row.kind != "equal"]
-    if not changes:
-        return tuple(rows)
+    changes = [place for place, row in enumerate(rows) if row.kind != "equal"]
+    near = {place for change in changes for place in range(change - context, change + context + 1)}
     kept: list[Row] = []
-    position = 0
-    for change in [*changes, None]:
-        run_end = len(rows) if change is None else change
-        hide_from = position + context if position else 0
-        hide_to = len(rows) if change is None else change - context
+    for is_near, run in groupby(range(len(rows)), key=lambda place: not near or place in near):
+        lines = tuple(rows[place] for place in run)
         # Folding a single line would take as much room as showing it.
-        if hide_to - hide_from > 1:
-            kept.extend(rows[position:hide_from])
-            kept.append(Row("gap", hidden_rows=tuple(rows[hide_from:hide_to])))
-            kept.extend(rows[hide_to:run_end])
-        else:
-            kept.extend(rows[position:run_end])
-        if change is not None:
-            kept.append(rows[change])
-            position = change + 1
+        kept += lines if is_near or len(lines) == 1 else [Row("gap", hidden_rows=lines)]
     return tuple(kept)
 
 

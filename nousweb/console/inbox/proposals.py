@@ -72,7 +72,7 @@ def _learned_from(item: ProposalItem, by: Principal) -> dict[str, Any]:
     both see, each with the `quote` that speaks of the change; and how many more were named (`unseen`), without saying
     why one is not shown."""
     proposal = item.proposal
-    added = (span.text for row in item.diff.rows for span in row.new_spans if span.kind == "added")
+    added = (span.text for row in item.diff.rows for span in row.spans if span.kind == "added")
     about = " ".join([proposal.reason, *added])
     view, names = persona_memory(proposal.agent, by, proposal.persona), dict.fromkeys(proposal.learned_from)
     rows: dict[str, Any] = {
