@@ -93,8 +93,7 @@ def diff_texts(old: str, new: str, *, context: int = 3) -> TextDiff:
         old_lines, new_lines, longest_matches, limit=MAX_LINE_PAIRS
     ):
         if tag == "equal":
-            for offset in range(old_to - old_from):
-                builder.equal(old_from + offset, new_from + offset)
+            builder.equal(range(old_from, old_to), range(new_from, new_to))
         else:
             builder.block(range(old_from, old_to), range(new_from, new_to))
     rows = builder.rows
@@ -118,23 +117,21 @@ class _RowBuilder:
         self.pair_budget = PAIR_BUDGET
         self.budget = Budget()
 
-    def equal(self, old_index: int, new_index: int) -> None:
-        self.rows.append(Row("equal", old_index + 1, new_index + 1, (DiffSpan(self.old[old_index]),)))
+    def equal(self, old: range, new: range) -> None:
+        places = zip(old, new, strict=True)
+        self.rows += [Row("equal", at + 1, to + 1, (DiffSpan(self.old[at]),)) for at, to in places]
 
     def replaced(self, old: range, new: range) -> None:
         self.rows += [Row("removed", at + 1, None, (DiffSpan(self.old[at], "removed"),)) for at in old]
         self.rows += [Row("added", None, at + 1, (DiffSpan(self.new[at], "added"),)) for at in new]
-
-    def changed(self, old_index: int, new_index: int) -> None:
-        spans = line_spans(self.old[old_index], self.new[new_index], self.budget)
-        self.rows.append(Row("changed", old_index + 1, new_index + 1, spans))
 
     def block(self, old_range: range, new_range: range) -> None:
         """A run of lines that were replaced, removed or added."""
         old_at, new_at = old_range.start, new_range.start
         for old_index, new_index in self._pairs(old_range, new_range):
             self.replaced(range(old_at, old_index), range(new_at, new_index))
-            self.changed(old_index, new_index)
+            spans = line_spans(self.old[old_index], self.new[new_index], self.budget)
+            self.rows.append(Row("changed", old_index + 1, new_index + 1, spans))
             old_at, new_at = old_index + 1, new_index + 1
         self.replaced(range(old_at, old_range.stop), range(new_at, new_range.stop))
 

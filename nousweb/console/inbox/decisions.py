@@ -283,8 +283,6 @@ def batch_undo(batch: UUID, by: Principal) -> tuple[list[str], Refusals]:
     return said, refused
 
 
-LISTED = "listed"
-"""In the address of an undo: it was asked for in the list."""
 LATELY = timedelta(days=1)
 """How long a decision is offered to be undone."""
 OFFERED = 5
@@ -318,7 +316,7 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
     if not (named or asked or "undone" in request.GET):
         return None
     decided = dict([*_proposals(by), *_reviews(by)])
-    stays = {LISTED: "1"} if request.path == reverse("inbox") else {}
+    stays = {"listed": "1"} if request.path == reverse("inbox") else {}
     for told in decided.values():
         told["url"] = told["url"] and part.address(told["url"], **stays)
     latest = sorted(decided, key=lambda key: decided[key]["at"], reverse=True)[:OFFERED]
@@ -509,7 +507,7 @@ def item_change(request: HttpRequest, by: Principal, item_type: str, pk: UUID, c
     if change == "undo":
         extra = {"undone": str(pk)}
         # Who undoes from the list stays there.
-        part, following = (part, None) if LISTED in request.GET else (replace(part, status="pending"), following)
+        part, following = (part, None) if "listed" in request.GET else (replace(part, status="pending"), following)
     try:
         messages.success(request, CHANGES[change](request, item, by))
         # A person who acts on an item has read the notifications about it.

@@ -283,7 +283,7 @@ class InboxRow:
     from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
     shortcut that chooses it among its rivals. `collides`: the rivals that change the same lines, each with these.
     `author`: who made it, of a token its agent. `is_everywhere`: every prompt has what it is about. `why`: what makes
-    its risk. `is_back`: its decision was undone just now.
+    its risk.
     """
 
     entry: InboxEntry
@@ -311,7 +311,6 @@ class InboxRow:
     why: str = ""
     may_decide: bool = False
     may_undo: bool = False
-    is_back: bool = False
     assignee: str = ""
     comments: int = 0
     snooze: ItemSnooze | None = None
@@ -334,16 +333,6 @@ class InboxRow:
         """When it expires, if that is soon."""
         ends = dict(self.times).get("expires") if self.is_open else None
         return ends if ends and ends - clock.now() < SOON else None
-
-    @property
-    def compare(self) -> str:
-        """The address that shows its rivals side by side; "" without such."""
-        return self.group_url if self.entry.has_rivals else ""
-
-    @property
-    def alike(self) -> str:
-        """The address of its near-identical items; "" without such."""
-        return "" if self.entry.has_rivals else self.group_url
 
     def placed(self, part: InboxFilter, by: Principal) -> None:
         """Add the addresses of the item and of its group, and whether `by` may decide it in this part of the inbox."""

@@ -101,8 +101,6 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
     left = search.count() if part.is_filtered or part.is_decided else counted
     may_review = not part.is_decided and any(by.may(DECIDE_RIGHTS[item_type]) for item_type in part.split.types)
     rows = inbox_rows(entries[:ROWS], part, by)
-    for row in rows:
-        row.is_back = str(row.entry.id) == request.GET.get("undone")
     if "start" in request.GET and rows:
         return redirect(rows[0].url)
     today = decided_today(by)

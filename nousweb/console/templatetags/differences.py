@@ -39,10 +39,8 @@ def layout_choices(layout: str) -> list[tuple[str, bool]]:
 @register.simple_tag
 def diff_side(diff: TextDiff, side: str) -> SafeString:
     """The whole text of one side ("removed": the old one, or "added"), with the words marked that the other lacks."""
-    removes = side == "removed"
-    rows = [row for row in diff.lines if (row.old_no if removes else row.new_no)]
-    lines = [_marked_words(row.old_spans if removes else row.new_spans) for row in rows]
-    html = "\n".join(lines)
+    lines = (row.old_spans if side == "removed" else row.new_spans for row in diff.lines)
+    html = "\n".join(_marked_words(spans) for spans in lines if spans)
     return mark_safe(f'<bdi class="pre-wrap">{html}</bdi>')  # noqa: S308 - each text is escaped above
 
 

@@ -107,8 +107,8 @@ def test_rivals_are_one_item_that_leads_to_their_comparison(ada: Agent, actor: P
     shown = board(bob)
     assert ([item.entry.members for item in shown.items], shown.waiting) == ([3], 3)
     client = browser(bob)
-    assert f'<a href="{shown.items[0].compare}">Compare 3</a>' in text_of(client)
-    assert client.get(shown.items[0].compare).status_code == 200
+    assert f'<a href="{shown.items[0].group_url}">Compare 3</a>' in text_of(client)
+    assert client.get(shown.items[0].group_url).status_code == 200
 
 
 def ask(agent: Agent, kind: str, at: datetime, persona: str = "actor", **fields: Any) -> None:
