@@ -118,8 +118,7 @@ class _RowBuilder:
         self.budget = Budget()
 
     def equal(self, old: range, new: range) -> None:
-        places = zip(old, new, strict=True)
-        self.rows += [Row("equal", at + 1, to + 1, (DiffSpan(self.old[at]),)) for at, to in places]
+        self.rows += [Row("equal", at + 1, to + 1, (DiffSpan(self.old[at]),)) for at, to in zip(old, new, strict=True)]
 
     def replaced(self, old: range, new: range) -> None:
         self.rows += [Row("removed", at + 1, None, (DiffSpan(self.old[at], "removed"),)) for at in old]

@@ -62,14 +62,18 @@ def proposal_preview(request: HttpRequest, by: Principal, pk: UUID) -> HttpRespo
     item = item_get(pk, by)
     return render(
         request,
-        "identity/_proposal_edit_diff.html",
-        {"diff": diff_texts(item.current_text, _normal(request.POST.get("content", ""))), "layout": "words"},
+        "components/diff.html",
+        {
+            "diff": diff_texts(item.current_text, _normal(request.POST.get("content", ""))),
+            "layout": "words",
+            "label": "From current to edited",
+        },
     )
 
 
 def _learned_from(item: ProposalItem, by: Principal) -> dict[str, Any]:
     """The events and facts that its author names, in that order (`found`): those that still exist, of a memory that
-    both see, each with the `quote` that speaks of the change; and how many more were named (`unseen`), without saying
+    both see, each with the quote that speaks of the change; and how many more were named (`unseen`), without saying
     why one is not shown."""
     proposal = item.proposal
     added = (span.text for row in item.diff.rows for span in row.spans if span.kind == "added")
@@ -82,8 +86,9 @@ def _learned_from(item: ProposalItem, by: Principal) -> dict[str, Any]:
         for row in view.rows(model).filter(pk__in=[key for of, key in map(str.split, names) if of == kind])
     }
     for row in rows.values():
-        row.agent, row.quote = proposal.agent, evidence_quote(row.content, about, shared=2, around=80)
-    found = [rows[name] for name in names if name in rows]
+        row.agent = proposal.agent
+    kept = [rows[name] for name in names if name in rows]
+    found = [(row, evidence_quote(row.content, about, shared=2, around=80)) for row in kept]
     unseen = len(names) - len(found)
     told = f"{unseen} of {len(names)} {'is' if unseen == 1 else 'are'} gone or not yours to see"
     return {"found": found, "unseen": told if unseen else ""}
