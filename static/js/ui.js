@@ -471,7 +471,7 @@ document.addEventListener("click", ({ target }) => {
 
 // What was tried is no answer for other values.
 document.addEventListener("input", ({ target }) => {
-  if (target.name?.startsWith("budget_")) document.getElementById("budgets-impact").replaceChildren();
+  if (target.name?.startsWith("budget_")) document.getElementById("budgets-impact")?.replaceChildren();
 });
 
 // The index of a long page marks the section that is read.

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import Locator, Page, Route, expect
 
+from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.models import ContextPin, ContextRun
 from context.services.context import context_outcome, context_respond
 from identity.models import Agent
@@ -441,3 +442,37 @@ def test_menu_of_a_memory_opens_within_the_window_of_a_phone(
         assert (opened["y"] < summary["y"]) is upward
         page.keyboard.press("Escape")
         expect(last).to_be_hidden()
+
+
+def test_inspector_answers_why_not_this_memory_while_one_types(
+    ledger: Fact, bob: User, log_in: Callable[..., Page]
+) -> None:
+    page = log_in(bob)
+    page.goto(f"{reverse('agent_context', args=['ada'])}?input={EXPORT}")
+    asked = page.get_by_label("Why not this memory?")
+    asked.press_sequentially("replica", delay=120)
+    expect(page.locator(".is-asked")).to_contain_text("In the prompt, under Relevant Facts.")
+    expect(asked).to_have_value("replica")
+    expect(asked).to_be_focused()
+
+
+def test_expectations_count_what_one_click_adds(
+    ada: Agent, ledger: Fact, bob: User, system: Principal, log_in: Callable[..., Page]
+) -> None:
+    by = Principal.of_user(bob)
+    demand = {"requirement": "present", "target": "text", "text": "replica"}
+    expectation_create(agent=ada, by=by, request=request_of(EXPORT), **demand)
+    expectations_verify(agent=ada, by=by)
+    run = make_run(ada, by, "Why was the export late?")
+    context_respond(run=run, response=REPLICA, by=by)
+    context_outcome(run=run, outcome="failure", by=by)
+    new = make_fact(ada, "The ledger export failed because the disk was full.", system, subject="Ledger")
+    fact_supersede(old=ledger, new=new, by=by)
+    page = log_in(bob)
+    page.goto(reverse("agent_expectations", args=["ada"]))
+    state = page.locator("#state")
+    expect(state).to_contain_text("1 of 1")
+    page.get_by_role("button", name="Add", exact=False).first.click()
+    expect(state).to_contain_text("of 2")
+    page.get_by_role("button", name="Undo").click()
+    expect(state).to_contain_text("of 1")

@@ -83,6 +83,8 @@ def test_a_smaller_budget_says_which_prompts_had_more(
     expect(bar).not_to_contain_text("had more")
     page.get_by_role("button", name="Try these budgets").click()
     expect(page.locator("#budgets-impact")).to_contain_text("The budgets as typed in the settings")
+    budget.fill(str(tokens + 1))
+    expect(page.locator("#budgets-impact")).to_be_empty()
 
 
 def test_general_settings_are_saved_once_something_differs(

@@ -20,6 +20,7 @@ from django.utils.text import Truncator
 from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.assembly.prompt_section import MEMORY, SECTION_BREAK, SEPARATORS, line_parts, marks_around
 from context.engine.context_record import REQUEST, ContextRecord
+from context.feedback.content_words import content_words
 from context.models import ASSEMBLE, ContextRun
 from context.selectors import PromptPrefix
 from context.services.agent_settings import CHANGE
@@ -50,7 +51,6 @@ from nousweb.console.context.reasons import (
     excluded_kinds,
     reason_of,
     short_reason,
-    words_asked,
 )
 
 Kind, Status = MemoryReview.Kind, MemoryReview.Status
@@ -180,6 +180,12 @@ VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (wo
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
 
 
+def piece_title(item_type: str, text: str) -> str:
+    """The text of a piece of a prompt as a line of words, without the marks of a list or a heading."""
+    words = line_parts(text)["text"] if item_type in MEMORY_TYPES else text
+    return " ".join(part for line in words.splitlines() if (part := line.strip().lstrip("#-*> ")))
+
+
 def check_view(slug: str, check: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The check of an input or an answer (`context.engine.retrieval.censors.censors_check`), with the triggers that
     block the text, those that warn, and the censors of agents that there was no time for; None without a check."""
@@ -278,6 +284,7 @@ class PromptView:
                 "pieces": [
                     {
                         "text": item.get("text", ""),
+                        "title": piece_title(item["type"], item.get("text", "")),
                         "url": self.memory_url(item["type"], item["id"]),
                         "type": item["type"],
                         "id": item["id"],
@@ -348,7 +355,7 @@ class PromptView:
     @cached_property
     def asked(self) -> frozenset[str]:
         """The words of the question."""
-        return words_asked(self.record.request["input"])
+        return frozenset(word.text for word in content_words(self.record.request["input"]))
 
     @property
     def time(self) -> Mapping[str, str]:

@@ -20,17 +20,10 @@ NEARLY_THE_SAME, CLOSE, LOOSE = 0.7, 0.5, 0.3
 ENDINGS, LEAST_STEM = frozenset(("ment", "er", "al", "ion")), 5
 """What two forms of a word may differ by that the search reads as one, and the letters that they share at least."""
 
-Time = Mapping[str, str]
-"""The time that a question asks about, as its intent has it; empty if it asks about none."""
 
-
-def words_asked(question: str) -> frozenset[str]:
-    """The words of a question that a memory may share."""
-    return frozenset(word.text for word in content_words(question))
-
-
-def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Time) -> str:
-    """Why a candidate is in the prompt, as far as the question is the reason: its pin, its time, or what it says."""
+def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Mapping[str, str]) -> str:
+    """Why a candidate is in the prompt: its pin, the `time` that the question asks about, as its intent has it, or what
+    it has in common with the words that are `asked`."""
     if candidate.get("pinned"):
         return "pinned"
     if candidate["verdict"] == "included" and (candidate.get("relevance") or 0) < (candidate.get("threshold") or 0):
@@ -49,7 +42,7 @@ def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Time) 
     return " · ".join([*told, "one of the most recent"] if candidate.get("place") == "tail" else told)
 
 
-def short_reason(candidate: Mapping[str, Any], asked: Collection[str], time: Time) -> str:
+def short_reason(candidate: Mapping[str, Any], asked: Collection[str], time: Mapping[str, str]) -> str:
     """The same in a word or two, where there is no room for more."""
     if candidate.get("pinned"):
         return "pinned"
@@ -73,7 +66,7 @@ def excluded_kinds(candidate: Mapping[str, Any], kinds: Collection[str]) -> str:
     return ", ".join(kind.replace("_", " ") for kind in found if kind in kinds)
 
 
-def day_asked(candidate: Mapping[str, Any], time: Time) -> str:
+def day_asked(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
     """The day of a memory that was found because the question asks about its time, whatever its words."""
     found_at = str(candidate.get("found_at") or candidate.get("happened_at") or "")
     if not (time and found_at and candidate.get("relevance")) or candidate["verdict"] == "below_threshold":

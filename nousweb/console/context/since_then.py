@@ -2,30 +2,16 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from context.engine.assembly.prompt_section import line_parts
 from context.engine.context_record import OWN_WORDS
 from nousweb.console.context.labels import VERDICTS, period_words
 from nousweb.console.context.presentation import PromptView
 
 
-class PieceChange(NamedTuple):
-    """A piece of a prompt that came (+), went (−) or reads otherwise (~), and why."""
-
-    sign: str
-    piece: Mapping[str, Any]
-    why: str
-
-    @property
-    def title(self) -> str:
-        words = line_parts(self.piece["text"])["text"]
-        return " ".join(part for line in words.splitlines() if (part := line.strip().lstrip("#-*> ")))
-
-
 def since_then(then: PromptView, now: PromptView, at: datetime) -> list[dict[str, Any]]:
     """The sections that differ between the prompt that was sent `at` a time and the one now, with their tokens in both,
-    and what came, went or reads otherwise."""
+    and what came (+), went (−) or reads otherwise (~), with the reason."""
     sections = [{row["label"]: row for row in view.told if row["key"]} for view in (then, now)]
     rows = []
     for label in dict.fromkeys([*sections[0], *sections[1]]):
@@ -35,10 +21,10 @@ def since_then(then: PromptView, now: PromptView, at: datetime) -> list[dict[str
             for side in (was, present)
         )
         changes = [
-            *(PieceChange("+", one, _came(key, one, then, now, at)) for key, one in after.items() if key not in before),
-            *(PieceChange("−", one, _went(key, then, now)) for key, one in before.items() if key not in after),
+            *(("+", one, _came(key, one, then, now, at)) for key, one in after.items() if key not in before),
+            *(("−", one, _went(key, then, now)) for key, one in before.items() if key not in after),
             *(
-                PieceChange("~", one, (one["contested"] or {"words": "reads otherwise"})["words"])
+                ("~", one, (one["contested"] or {"words": "reads otherwise"})["words"])
                 for key, one in after.items()
                 if key in before and before[key]["text"] != one["text"]
             ),

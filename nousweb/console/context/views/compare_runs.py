@@ -40,7 +40,7 @@ from memory.types import MEMORY_TYPES
 from nousweb.console.common import agent_page, kind_title, layout_of, object_url, refused_on, uuid_of
 from nousweb.console.context.forms import profile_choices
 from nousweb.console.context.labels import VERDICTS, memory_item_url
-from nousweb.console.context.presentation import PromptView
+from nousweb.console.context.presentation import PromptView, piece_title
 from nousweb.console.templatetags.console import when
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound
@@ -89,9 +89,7 @@ class ItemChange:
 
     @property
     def title(self) -> str:
-        """Its text as a line of words, without the marks of a list or a heading."""
-        words = line_parts(self.text)["text"] if self.type in MEMORY_TYPES else self.text
-        return " ".join(part for line in words.splitlines() if (part := line.strip().lstrip("#-*> ")))
+        return piece_title(self.type, self.text)
 
     @property
     def is_moved(self) -> bool:
