@@ -198,7 +198,7 @@ OTHER_FACTS: tuple[tuple[Any, ...], ...] = (
     (44.0, "technical", "orders database", "The orders database runs PostgreSQL 16 with one synchronous standby.", 1.0),
     (33.0, "technical", "search", "Search falls back to the catalogue table when its index is rebuilding.", 0.85,
      "page-3102:4"),
-    (31.0, "tool", "deploys", "`deploys last SERVICE` shows the last five deployments with their authors.", 0.9),
+    (31.0, "tool", "deployments", "`deploys last SERVICE` shows the last five deployments with their authors.", 0.9),
     (22.0, "concept", "error budget", "Roll back once a release has burned 5 % of the month's budget.", 0.9),
     (14.0, "technical", "mail", "Mail is sent through two providers; the second takes over on a timeout.", 0.8,
      "mail-failover:2"),

@@ -1,6 +1,5 @@
 """Two subjects that may be one, side by side: the facts about each, and what they have in common."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,7 +16,6 @@ NAMES_SHOWN = 6
 SIMILAR = 80
 """Percent of likeness from which two facts are called similar, without the names of their subjects."""
 SIMILAR_SHOWN = 3
-_ENDING = re.compile("(?:ment)?s?$")
 QUOTED = 80
 """Characters of a fact that is quoted."""
 
@@ -64,13 +62,8 @@ def _side(subject: Subject) -> Side:
 
 def _names(one: Side, other: Side) -> list[str]:
     """Why their names may mean the same."""
-    pairs = list(product(one.names, other.names))
+    pairs = product(one.names, other.names)
     found = [(like.score, like.words, pair) for pair in pairs if (like := likeness(*pair))]
-    found += [
-        (0, "They are forms of one word.", pair)
-        for pair in pairs
-        if len({_ENDING.sub("", name.casefold()) for name in pair}) == 1
-    ]
     return [f"Names “{name}” and “{like}”: {words}" for _, words, (name, like) in sorted(found, reverse=True)[:1]]
 
 

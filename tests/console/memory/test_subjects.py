@@ -91,23 +91,6 @@ def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_
     assert "already resolved" in text_of(person.post(f"{PAGE}{subject.pk}/apart/", {"into": into.name}, follow=True))
 
 
-def test_subjects_that_are_forms_of_one_word_are_suggested_for_a_merge_that_can_be_undone(ada, system, bob):
-    make_fact(ada, "No deployments on Fridays.", system, subject="deployments")
-    make_fact(ada, "The command shows the last five.", system, subject="deploys")
-    for name in ("catalogue", "catalyst"):
-        make_fact(ada, f"Bob likes the {name}.", system, subject=name)
-    person = browser(bob)
-    page = person.get(PAGE)
-    subject, into = (page.context["suggested"][name] for name in ("subject", "into"))
-    assert (subject.name, into.name) == ("deploys", "deployments")
-    assert "Names “deploys” and “deployments”: They are forms of one word." in text_of(page)
-    merged = person.post(f"{PAGE}{subject.pk}/merge/", {"into": into.name}, follow=True)
-    assert person.get(PAGE).context["suggested"] is None
-    undo = re.search(r'name="change" value="([^"]+)"', text_of(merged))
-    person.post(f"{PAGE}{into.pk}/undo/", {"change": undo[1]})
-    assert person.get(PAGE).context["suggested"]["into"] == into
-
-
 def test_subject_stands_beside_the_one_that_it_would_be_merged_into(ada, two, system, bob):
     tim, captain = two
     for subject, place in ((tim, "Rome"), (captain, "Oslo")):

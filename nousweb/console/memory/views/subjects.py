@@ -123,9 +123,9 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
 
 
 def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
-    """The first two subjects of a list with names that are alike, as forms of one word or with more in common, of
-    which nobody has said that they differ: the one to be merged, which has fewer facts or else the shorter name, `into`
-    the other, and their `comparison`."""
+    """The first two subjects of a list whose names are alike and that share something else, of which nobody has said
+    that they differ: the one to be merged, which has fewer facts or else the shorter name, `into` the other, and their
+    `comparison`."""
     if not (scope.by.may(CHANGE) and scope.by.may(REVIEW)):
         return None
     pairs = {
