@@ -178,8 +178,8 @@ def agents_of_user(agents: Sequence[Agent], user: str, personas: Sequence[str] =
     """Those of the agents that know anything of a user in these personas, were asked for them, or have a token for
     them."""
     known = {agent_id for agent_id, name in user_counts(agents, user, personas)}
-    for model in request_logs:
-        asked = model._default_manager.filter(agent__in=agents, persona__in=personas, request__user=user)
-        known.update(asked.order_by().values_list("agent", flat=True).distinct())
-    known.update(ApiToken.objects.filter(agent__in=agents, user=user).values_list("agent", flat=True))
+    logs = (model._default_manager.filter(persona__in=personas, request__user=user) for model in request_logs)
+    named = [rows.filter(agent__in=agents).order_by() for rows in (ApiToken.objects.filter(user=user), *logs)]
+    first, *rest = (rows.values_list("agent", flat=True) for rows in named)
+    known.update(first.union(*rest))
     return [agent for agent in agents if agent.pk in known and user]
