@@ -14,7 +14,7 @@ from context.feedback.content_words import content_words
 ALWAYS = "always"
 """Why a section is in the prompt that is not searched, and of those that are in every one."""
 UNSEARCHED = {"recent": "recent", "working_memory": "session"}
-WORDS_SAID = 3
+WORDS_SAID, LATEST = 3, "latest"
 NEARLY_THE_SAME, CLOSE, LOOSE = 0.7, 0.5, 0.3
 """Closeness of meanings, on the scale of the search's own constants; unrelated texts have less than the last."""
 ENDINGS, LEAST_STEM = frozenset(("ment", "er", "al", "ion")), 5
@@ -24,10 +24,8 @@ ENDINGS, LEAST_STEM = frozenset(("ment", "er", "al", "ion")), 5
 def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Mapping[str, str]) -> str:
     """Why a candidate is in the prompt: its pin, the `time` that the question asks about, as its intent has it, or what
     it has in common with the words that are `asked`."""
-    if candidate.get("pinned"):
-        return "pinned"
-    if candidate["verdict"] == "included" and (candidate.get("relevance") or 0) < (candidate.get("threshold") or 0):
-        return "one of the latest tool results"
+    if fixed := _whatever_it_says(candidate):
+        return "one of the latest tool results" if fixed == LATEST else fixed
     if day := day_asked(candidate, time):
         return f"asked about “{time['text']}”: {'learned ' if candidate['type'] == 'fact' else ''}{day}"
     said, cosine = _said(candidate, asked), candidate.get("cosine") or 0
@@ -44,8 +42,8 @@ def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Mappin
 
 def short_reason(candidate: Mapping[str, Any], asked: Collection[str], time: Mapping[str, str]) -> str:
     """The same in a word or two, where there is no room for more."""
-    if candidate.get("pinned"):
-        return "pinned"
+    if fixed := _whatever_it_says(candidate):
+        return fixed
     if day_asked(candidate, time):
         return f"“{time['text']}”"
     if said := _said(candidate, asked):
@@ -75,6 +73,12 @@ def day_asked(candidate: Mapping[str, Any], time: Mapping[str, str]) -> str:
         datetime.fromisoformat(text) if text else None for text in (time.get("start"), time.get("end"), found_at)
     )
     return found_at[:10] if at and (start is None or start <= at) and (end is None or at < end) else ""
+
+
+def _whatever_it_says(candidate: Mapping[str, Any]) -> str:
+    """Why a candidate is in the prompt, whatever its words; "" where they are the reason."""
+    is_below = (candidate.get("relevance") or 0) < (candidate.get("threshold") or 0)
+    return "pinned" if candidate.get("pinned") else LATEST if candidate["verdict"] == "included" and is_below else ""
 
 
 def _said(candidate: Mapping[str, Any], asked: Collection[str]) -> list[str]:

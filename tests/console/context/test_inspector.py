@@ -129,6 +129,14 @@ def test_inspector_says_why_any_memory_is_not_in_the_prompt(ada, actor, ledger, 
     assert f'href="/agents/ada/context/?run={run.pk}&amp;missing=walrus">Ask why' in page
 
 
+def test_inspector_says_that_a_tool_result_is_there_whatever_it_says(ada, actor, alice):
+    make_events(ada, actor, "3 failed, 12 passed", kind="tool_result", loop_id="fix-7")
+    asked = {"input": "Go on with the parser.", "profile": "knight_default", "session": "fix-7"}
+    assert 'data-relevance="latest"' in text(browser(alice).get(URL, asked))
+    [told] = [one for one in browser(alice).get(URL, asked).context["shown"].memories if not one["always"]]
+    assert told["why"] == "one of the latest tool results"
+
+
 def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     make_fact(ada, "Traders like tea.", system, category="preference", subject="Traders")
     page = browser(alice).get(URL, {"input": EXPORT})

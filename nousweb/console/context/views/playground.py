@@ -177,7 +177,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
             "said": said,
             "last": last,
             "model": (model := chat_model()),
-            "before": None if model or not last else _asked_before(last.shown.record.request["input"], agent, by),
+            "before": None if model or not last else _answered_before(last.shown.record.request["input"], agent, by),
             "place": chat_model_place(),
             "questions": questions,
         },
@@ -186,7 +186,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
     return render(request, template, context, status=422 if form.errors else 200)
 
 
-def _asked_before(words: str, agent: Agent, by: Principal) -> ContextRun | None:
+def _answered_before(words: str, agent: Agent, by: Principal) -> ContextRun | None:
     """The latest prompt for a question whose answer was kept, as far as `by` may see it."""
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR, input=words)
     return runs.exclude(response="").first() if by.may(VIEW_RUN) else None
