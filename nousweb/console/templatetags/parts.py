@@ -73,13 +73,24 @@ def footnotes(sources: Mapping[int, dict[str, Any]], notes: Iterable[Any], page:
 
 
 @register.simple_tag
-def detail(value: Any, before: str = "", after: str = "", look: str = "", of: str = "span") -> SafeString:
-    """An element (`of`) with a value and the words around it; without a value it is left out."""
+def detail(
+    value: Any, before: str = "", after: str = "", look: str = "", of: str = "span", when: Any = True
+) -> SafeString:
+    """An element (`of`) with a value and the words around it; without a value it is left out, as it is unless `when`
+    holds."""
     return (
         format_html("<{0}{1}>{2}{3}{4}</{0}>", of, _html({"class": look}), before, shown(value), after)
-        if value
+        if value and when
         else SafeString("")
     )
+
+
+@register.simple_tag
+def listed(texts: Iterable[Any], look: str = "", item: str = "", of: str = "ul", empty: str = "") -> SafeString:
+    """A list (`of`) of texts with its classes and those of its items (`item`); `empty`: what stands there in grey
+    without any."""
+    items = format_html_join("", f"<li{_html({'class': item})}>{{}}</li>", ((shown(text),) for text in texts))
+    return detail(items, look=look, of=of) or detail(empty, look="faint", of="p")
 
 
 _ARROW = {
@@ -334,9 +345,12 @@ def goto(
     title: Any = "",
     row: bool = False,
     empty: str = "",
+    when: Any = True,
 ) -> SafeString:
-    """A link to a page; `look`: its classes; `row`: the one that the key for the row opens; `empty`: what stands there
-    in grey without a label."""
+    """A link to a page, `when` it shows; `look`: its classes; `row`: the one that the key for the row opens; `empty`:
+    what stands there in grey without a label."""
+    if not when:
+        return SafeString("")
     if empty and not label:
         return _faint(empty)
     given = {"href": _url(page, address, query), "class": look, "title": shown_plain(title), "data-open": row}

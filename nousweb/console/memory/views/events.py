@@ -37,6 +37,8 @@ UNFOLDED_EVENTS = 20
 FACTS_SHOWN = 50
 MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
 """Kinds whose content is shown in monospace: inputs and outputs of tools."""
+SIDES = {"lt": ("↑", "prev", "previous", "Event before"), "gt": ("↓", "next", "next", "Event after")}
+"""The links to the neighbours of an event: arrow, relation, key and name."""
 
 
 def event_layouts(request: HttpRequest, scope: PersonaScope, shown: str) -> list[dict[str, Any]]:
@@ -170,8 +172,11 @@ def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> Http
         may_mark=bool(entry and not entry.quarantined and not scope.past and scope.by.may(REVIEW)),
         may_erase=not scope.past and scope.by.may(ERASE),
         mono=event.kind in MONO_KINDS,
-        before=_neighbour(neighbours, event, "lt"),
-        after=_neighbour(neighbours, event, "gt"),
+        neighbours=[
+            (f"{reverse('agent_event', args=[scope.agent.slug, other])}{scope.suffix}", *link)
+            for side, link in SIDES.items()
+            if (other := _neighbour(neighbours, event, side))
+        ],
         facts=scope.then(scope.memory.facts.filter(source_event=event))[:FACTS_SHOWN],
         episodes=scope.then(scope.memory.episodes.filter(events=event))[:FACTS_SHOWN],
     )

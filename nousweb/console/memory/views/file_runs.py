@@ -135,35 +135,42 @@ class ExportForm(forms.Form):
 
 
 def import_figures(run: FileRun) -> dict[str, object]:
-    """What a file holds and what became of it, as the page of an import shows it: counts with their labels.
+    """What a file holds and what became of it, as the page of an import shows it: lists of numbers, each with its words
+    and further lines.
 
     `left_seconds` is an estimate, None without one.
     """
     survey, started = run.survey, bool(run.position or run.outcomes)
     began = run.status == FileRun.Status.RUNNING and run.share > 0.01 and run.work_seconds > 1
-    of_kind = [{} if started else figures for figures in (run.known, run.changed)]
+    before = (
+        {}
+        if started
+        else {kind: f"; {number:,} {_before(run.changed.get(kind))}" for kind, number in run.known.items() if number}
+    )
+    became = sorted((*name.split(" ", 1), number) for name, number in run.outcomes.items())
+    known = sum(run.known.values()) if started else 0
+    skipped = sorted(survey.get("skipped", {}).items(), key=lambda pair: -pair[1])
+    refused = survey.get("refused", 0)
     return {
         "left_seconds": round(run.work_seconds * (1 - run.share) / run.share) if began else None,
         "found": [
-            (
-                KIND_NAMES[kind],
-                count,
-                *(figures.get(kind, 0) for figures in of_kind),
-                survey.get("examples", {}).get(kind, []),
-            )
-            for kind, count in survey.get("counts", {}).items()
+            (number, f"{KIND_NAMES[kind]}{before.get(kind, '')}", survey.get("examples", {}).get(kind, ()))
+            for kind, number in survey.get("counts", {}).items()
         ],
-        "skipped": sorted(survey.get("skipped", {}).items(), key=lambda pair: -pair[1]),
-        "refused": survey.get("refused", 0),
-        "refusals": survey.get("refusals", []),
+        "left": [
+            *((number, f"skipped: {why}", ()) for why, number in skipped),
+            *([(refused, "refused:", survey.get("refusals", ()))] if refused else ()),
+        ],
         "became": [
-            (KIND_NAMES[kind], OUTCOMES[outcome].lower(), count)
-            for (kind, outcome), count in sorted((tuple(name.split(" ", 1)), n) for name, n in run.outcomes.items())
+            *((number, f"{KIND_NAMES[kind]}: {OUTCOMES[outcome].lower()}", ()) for kind, outcome, number in became),
+            *([(known, _before(sum(run.changed.values()), " in their source"), ())] if known else ()),
         ],
-        "known": sum(run.known.values()) if started else 0,
-        "changed": sum(run.changed.values()) if started else 0,
         "latest": latest_imported(run) if run.outcomes and not run.is_working else [],
     }
+
+
+def _before(changed: int | None, where: str = "") -> str:
+    return "imported before" + (f", {changed:,} of them have changed{where} since then" if changed else "")
 
 
 def latest_imported(run: FileRun) -> list[tuple[str, str, str]]:
