@@ -39,8 +39,7 @@ from context.history.behaviour_bisect import (
     is_unknown,
 )
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
-from identity.models import Agent, Change
-from identity.models.changes import ChangeStream
+from identity.models import Agent, Change, ChangeStream
 from identity.services.agent_lock import agent_transaction
 from identity.services.change_feed import feed_change_draft, feed_changes_record, stream_publish
 from memory.jobs import job_queue

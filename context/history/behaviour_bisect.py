@@ -19,8 +19,7 @@ from django.db.models import F, Q, QuerySet
 from context.engine.analysis.request import ContextRequest, request_resolve
 from context.engine.pipeline import build_record, context_inputs_load
 from context.models import ASSEMBLE, ContextProfileVersion, ContextRun
-from identity.models import Agent, AuditEvent, Change, IdentityVersion
-from identity.models.changes import ChangeStream
+from identity.models import Agent, AuditEvent, Change, ChangeStream, IdentityVersion
 from identity.policy.changes import KIND_OF_ACTION
 from identity.principal import Principal
 from memory.persona import PersonaMemory, persona_memory

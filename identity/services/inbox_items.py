@@ -97,9 +97,11 @@ def reviewers(by: Principal) -> QuerySet[User]:
     return people.exclude(pk=by.id).order_by("username")
 
 
-def item_require(item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE_RIGHTS) -> None:
+def item_require(
+    item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE_RIGHTS, *, is_open: bool = False
+) -> None:
     """Raise NotAllowed unless `by` is a person with the permission, NotFound for items that they may not see or that
-    are gone.
+    are gone, and with `is_open` Conflict for those that are decided.
 
     In the transaction that locks its agent, so that nothing is written about an erased item.
     """
@@ -109,11 +111,7 @@ def item_require(item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE
     row = type(item.row)._default_manager.filter(pk=item.id).values("persona").first()
     if row is None or (row["persona"] == Persona.SUBCONSCIOUS and not by.may(VIEW_SUBCONSCIOUS)):
         raise NotFound("There is no such item.")
-
-
-def item_open_check(item: InboxItem) -> None:
-    """Raise Conflict if the item is decided."""
-    if not item.is_open:
+    if is_open and not item.is_open:
         raise Conflict("This item is already decided.", status=item.status)
 
 
@@ -187,8 +185,7 @@ def item_assign(*, item: InboxItem, person: User | None, by: Principal) -> ItemA
     A person to whom somebody else assigns it is notified. Raises NotAllowed, NotFound, Conflict for a decided item, and
     Invalid for a person who may not decide it.
     """
-    item_require(item, by)
-    item_open_check(item)
+    item_require(item, by, is_open=True)
     before = ItemAssignment.objects.select_for_update(of=("self",)).filter(item_id=item.id)
     had = before.select_related("person").first()
     if (had.person if had else None) == person:
@@ -254,8 +251,7 @@ def item_snooze(*, item: InboxItem, until: datetime | None, by: Principal) -> It
     Others still see it. Raises NotAllowed, NotFound, Conflict for a decided item, Invalid for a moment that is past or
     too far.
     """
-    item_require(item, by)
-    item_open_check(item)
+    item_require(item, by, is_open=True)
     now = clock.now()
     if until is not None and not now < until <= now + timedelta(days=MAX_SNOOZE_DAYS):
         raise Invalid(f"Snooze until a moment within the next {MAX_SNOOZE_DAYS} days.", field="until")
@@ -285,8 +281,7 @@ def item_unsnooze(*, item: InboxItem, by: Principal) -> None:
 @agent_transaction(of="item")
 def item_skip(*, item: InboxItem, by: Principal) -> None:
     """Pass an item by without deciding: it waits as before, and the trail says that somebody looked and did not."""
-    item_require(item, by)
-    item_open_check(item)
+    item_require(item, by, is_open=True)
     audit_record(by=by, action="item.skip", target=item.row, agent=item.agent, persona=item.persona)
 
 
@@ -318,8 +313,7 @@ def opinion_request(*, item: InboxItem, person: User, by: Principal) -> SecondOp
     Raises NotAllowed, NotFound, Invalid for oneself and for people who may not see the item, Conflict if they are asked
     already or it is decided.
     """
-    item_require(item, by)
-    item_open_check(item)
+    item_require(item, by, is_open=True)
     if str(person.pk) == by.id:
         raise Invalid("You cannot ask yourself for an opinion.", field="person")
     if not item.people().filter(pk=person.pk).exists():

@@ -96,7 +96,6 @@ DecisionOutcome = Annotated[str, OneOf(*Decision.Outcome.values)]
 Stakes = Annotated[str, OneOf(*Decision.Stakes.values)]
 CensorMatch = Annotated[str, OneOf(*Censor.Match.values)]
 Severity = Annotated[str, OneOf(*Censor.Severity.values)]
-ReviewKind = Annotated[str, OneOf(*MemoryReview.Kind.values)]
 
 TRUST = "Trust class: the least trusted of its sources; person after a person has allowed it"
 TrustName = Annotated[str, OneOf(*Trust.values), Field(description=TRUST)]

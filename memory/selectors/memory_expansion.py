@@ -27,8 +27,7 @@ from memory.search.request import SearchRequest
 from memory.search.result import SearchResult
 from memory.search.search import search
 from memory.services.trust import screening_class
-from memory.types import MEMORY_TYPES, prompt_text
-from memory.types.memory_type import MemoryType
+from memory.types import MEMORY_TYPES, MemoryType, prompt_text
 from nousweb.lib import Invalid, NotFound
 from nousweb.lib.injection.pieces import scan_cached, scan_pieces
 from nousweb.lib.json_texts import json_texts

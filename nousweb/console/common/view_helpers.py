@@ -137,14 +137,20 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
 
 
 @contextmanager
-def refused_on(form: forms.Form, conflict: str | None = None, **fields: str) -> Iterator[None]:
-    """Show what a service refuses in this block on a form: an invalid value beside its field, a conflict at the top or
-    beside the field `conflict`. `fields` says where names differ. The code after the block shows the form again."""
+def refused_on(
+    form: forms.Form,
+    conflict: str | None = None,
+    refusals: tuple[type[DomainError], ...] = (Conflict,),
+    **fields: str,
+) -> Iterator[None]:
+    """Show what a service refuses in this block on a form: an invalid value beside its field, a conflict, or whatever
+    `refusals` are, at the top or beside the field `conflict`. `fields` says where names differ. The code after the
+    block shows the form again."""
     try:
         yield
     except Invalid as error:
         form_refuse(form, error, **fields)
-    except Conflict as error:
+    except refusals as error:
         form.add_error(conflict, error.detail)
 
 
@@ -152,18 +158,20 @@ def act(
     request: HttpRequest,
     change: Callable[[], object],
     back: Any,
-    done: str = "",
+    done: str | Callable[[Any], str] = str,
     *,
+    then: Callable[[Any], Any] | None = None,
     refusals: tuple[type[DomainError], ...] = (Conflict, Invalid),
 ) -> HttpResponse:
-    """Make a change, and redirect `back` with a message: `done` or what the change returns, or why it was refused."""
+    """Make a change, and redirect `back` with a message: `done`, which may depend on what the change returns and by
+    default is that, or why it was refused. `then`: where it leads once it is made, by what it returned."""
     try:
-        said = change()
+        made = change()
     except refusals as error:
         messages.error(request, error.detail)
-    else:
-        messages.success(request, done or str(said))
-    return redirect(back)
+        return redirect(back)
+    messages.success(request, done if isinstance(done, str) else done(made))
+    return redirect(then(made) if then else back)
 
 
 def next_prompt_link(slug: str, run: Any, fact: str = "") -> SafeString:

@@ -13,8 +13,7 @@ from context.selectors import runs_with_memory
 from identity.models import Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
-from memory.models import Document, Event, Fact, FactChange, MemoryReview, Subject, Trust
-from memory.models.facts import Relation
+from memory.models import Document, Event, Fact, FactChange, MemoryReview, Relation, Subject, Trust
 from memory.selectors import visible_reviews
 from memory.services.erasure import ERASE
 from memory.services.reviews.blind_samples import as_if_undecided

@@ -22,22 +22,8 @@ from memory.selectors.filters import MomentInput
 from nousweb.console.common import SHORTCUTS
 from nousweb.lib.bounds import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 
-_SCOPE = forms.ChoiceField(
-    choices=Scope.choices, initial=Scope.GLOBAL, help_text="Determined by project and task if one is given."
-)
-_PROJECT = forms.CharField(
-    max_length=MAX_KEY_CHARACTERS, required=False, help_text="Key of the project; leave empty for none."
-)
-_TASK = forms.CharField(
-    max_length=MAX_KEY_CHARACTERS,
-    required=False,
-    help_text="Key of a task, with or without a project; leave empty for none.",
-)
 _attribute = partial(forms.CharField, max_length=MAX_ATTRIBUTE_CHARACTERS, required=False)
 _value = partial(forms.CharField, max_length=MAX_VALUE_CHARACTERS, required=False)
-_IMPORTANCE = forms.FloatField(
-    min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
-)
 _EXPIRES_AT = forms.DateTimeField(
     required=False,
     widget=MomentInput(),
@@ -65,7 +51,42 @@ class StoredForm(forms.Form):
         return self.cleaned_data
 
 
-class FactForm(forms.Form):
+class TagsField(forms.CharField):
+    """Tags, parted by commas."""
+
+    def to_python(self, value: Any) -> Any:
+        return [tag for part in (super().to_python(value) or "").split(",") if (tag := part.strip())]
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+
+class ProjectForm(forms.Form):
+    """How far a memory reaches, and the keys of its project and task."""
+
+    scope = forms.ChoiceField(
+        choices=Scope.choices, initial=Scope.GLOBAL, help_text="Determined by project and task if one is given."
+    )
+    project = forms.CharField(
+        max_length=MAX_KEY_CHARACTERS, required=False, help_text="Key of the project; leave empty for none."
+    )
+    task = forms.CharField(
+        max_length=MAX_KEY_CHARACTERS,
+        required=False,
+        help_text="Key of a task, with or without a project; leave empty for none.",
+    )
+
+
+class LabelsForm(forms.Form):
+    """The importance and the tags of a memory."""
+
+    importance = forms.FloatField(
+        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+    )
+    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
+
+
+class FactForm(ProjectForm):
     """A fact that a person adds."""
 
     content = forms.CharField(
@@ -84,9 +105,6 @@ class FactForm(forms.Form):
         ],
         initial=DEFAULT_CATEGORY,
     )
-    scope = _SCOPE
-    project = _PROJECT
-    task = _TASK
     confidence = forms.FloatField(
         min_value=0,
         max_value=1,
@@ -158,25 +176,10 @@ class FactSupersedeForm(RemarkForm):
     field_order = ("content", "attribute", "value", "at", "reason")
 
 
-class TagsField(forms.CharField):
-    """Tags, parted by commas."""
-
-    def to_python(self, value: Any) -> Any:
-        return [tag for part in (super().to_python(value) or "").split(",") if (tag := part.strip())]
-
-    def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
-
-
-class FactEditForm(StoredForm, RemarkForm):
+class FactEditForm(StoredForm, ProjectForm, LabelsForm, RemarkForm):
     """Category and metadata of a fact."""
 
     category = forms.CharField(max_length=50, help_text="A lower-case word. Agents may use their own words.")
-    scope = _SCOPE
-    project = _PROJECT
-    task = _TASK
-    importance = _IMPORTANCE
-    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
     field_order = ("category", "scope", "project", "task", "importance", "tags", "reason")
 
 
@@ -270,7 +273,7 @@ class LinesField(forms.CharField):
         return "\n".join(value) if isinstance(value, list) else value
 
 
-class EpisodeForm(StoredForm):
+class EpisodeForm(StoredForm, LabelsForm):
     """The description of an episode."""
 
     title = forms.CharField(max_length=200, required=False)
@@ -280,9 +283,8 @@ class EpisodeForm(StoredForm):
         widget=forms.Textarea(attrs={"rows": 6}),
         help_text="Your text is kept. Background jobs replace only summaries that they created.",
     )
-    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
-    importance = _IMPORTANCE
     active = forms.BooleanField(required=False, label="Shown in search and prompts")
+    field_order = ("title", "summary", "tags", "importance", "active")
 
 
 class EpisodeCloseForm(forms.Form):
@@ -301,7 +303,7 @@ class EpisodeCloseForm(forms.Form):
     )
 
 
-class ProcedureForm(StoredForm):
+class ProcedureForm(StoredForm, ProjectForm, LabelsForm):
     """A way of doing something, as it is written down."""
 
     name = forms.CharField(max_length=200)
@@ -312,11 +314,7 @@ class ProcedureForm(StoredForm):
         required=False, widget=forms.Textarea(attrs={"rows": 8}), help_text="One per line, in order; at most 40."
     )
     domain = forms.CharField(max_length=50, required=False, help_text="A lower-case word.")
-    scope = _SCOPE
-    project = _PROJECT
-    task = _TASK
-    importance = _IMPORTANCE
-    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
+    field_order = ("name", "description", "steps", "domain", "scope", "project", "task", "importance", "tags")
 
 
 class SearchForm(forms.Form):

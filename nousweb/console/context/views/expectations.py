@@ -40,8 +40,7 @@ from context.expectations.services import (
 from context.history.behaviour_bisect import IGNORED_KINDS
 from context.models import RECENT, VIEW_RUN, ContextRun, Expectation, ExpectationResult, MemoryUsage
 from context.selectors import run_get
-from identity.models import Agent, Persona
-from identity.models.changes import Change
+from identity.models import Agent, Change, Persona
 from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -61,11 +60,11 @@ from nousweb.console.common import (
     author_words,
     change_links,
     export_format,
-    form_refuse,
     key_rows,
     kind_title,
     list_export,
     page,
+    refused_on,
     uuid_of,
 )
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
@@ -339,17 +338,12 @@ def agent_expectation_undo(request: HttpRequest, by: Principal, slug: str, pk: U
 
 def _made(form: ExpectationForm, agent: Agent, by: Principal) -> Expectation | None:
     """The expectation that the form describes, checked; None where it is refused, which the form says."""
-    try:
+    one: Expectation | None = None
+    with refused_on(form, refusals=(Conflict, NotFound), **FIELDS):
         persona = form.cleaned_data.get("persona") or None
         demand = form.as_demand(partial(memories_named, agent, persona or Persona.ACTOR.value, by))
         one = expectation_create(agent=agent, by=by, persona=persona, **demand)
-    except Invalid as error:
-        form_refuse(form, error, **FIELDS)
-        return None
-    except (Conflict, NotFound) as error:
-        form.add_error(None, error.detail)
-        return None
-    return _checked(one, by)
+    return _checked(one, by) if one else None
 
 
 def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
@@ -388,7 +382,7 @@ def _checked(one: Expectation, by: Principal) -> Expectation:
 
 def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) -> str:
     """Run the action of a button; returns a message, "" if it was refused. Services check the permissions."""
-    try:
+    with refused_on(form, refusals=(Conflict, NotFound), **FIELDS):
         if action == "check":
             found = _checked(one, by)
             result = result_of(found)
@@ -405,10 +399,6 @@ def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) ->
             if found.active:
                 _checked(found, by)
             return "Saved."
-    except Invalid as error:
-        form_refuse(form, error, **FIELDS)
-    except (Conflict, NotFound) as error:
-        form.add_error(None, error.detail)
     if action not in ("edit", "restore"):
         raise Invalid("Unknown action.", field="action")
     return ""

@@ -22,7 +22,7 @@ from context.services.agent_settings import (
 )
 from identity.models import Agent
 from identity.principal import Principal
-from nousweb.console.common import FORM, POST, Column, ListPage, Title, agent_page, form_page, form_refuse, page
+from nousweb.console.common import FORM, POST, Column, ListPage, Title, act, agent_page, form_page, form_refuse, page
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -264,14 +264,15 @@ def context_profile_history(request: HttpRequest, by: Principal, profile_slug: s
 def agent_context_profile(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Make a profile an agent's own, or give it back its kind's."""
     chosen = request.POST.get("profile", "")
-    try:
-        profile_assign(agent=agent, slug=chosen, by=by)
-        said = "this profile from now on" if chosen else "its kind's profile again"
-        messages.success(request, f"{agent.name} uses {said}.")
-    except NotFound as error:
-        chosen = ""
-        messages.error(request, error.detail)
-    return redirect("context_profile", profile_slug=chosen) if chosen else redirect("context_profiles")
+    said = "this profile from now on" if chosen else "its kind's profile again"
+    return act(
+        request,
+        lambda: profile_assign(agent=agent, slug=chosen, by=by),
+        "context_profiles",
+        f"{agent.name} uses {said}.",
+        then=lambda _: reverse("context_profile", args=[chosen]) if chosen else "context_profiles",
+        refusals=(NotFound,),
+    )
 
 
 def _users(by: Principal) -> dict[str, list[tuple[Agent, bool]]]:

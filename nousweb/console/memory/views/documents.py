@@ -3,14 +3,13 @@
 import json
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 
 from memory.models import Document
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_expiry_set, document_release, document_restore, document_retire
-from nousweb.console.common import FORM, POST, Column, Title, author_words
+from nousweb.console.common import FORM, POST, Column, Title, act, author_words
 from nousweb.console.memory.forms import ExpiryForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -101,13 +100,14 @@ def agent_document_change(request: HttpRequest, scope: PersonaScope, document: D
     if change not in CHANGES:
         raise NotFound("Unknown action.")
     service, done = CHANGES[change]
-    try:
-        changed = service(document=document, by=scope.by)
-        messages.success(request, done.format(new=changed.version, old=document.version))
-    except Conflict as error:
-        changed = document
-        messages.error(request, error.detail)
-    return redirect(scope.url(changed))
+    return act(
+        request,
+        lambda: service(document=document, by=scope.by),
+        scope.url(document),
+        lambda changed: done.format(new=changed.version, old=document.version),
+        then=scope.url,
+        refusals=(Conflict,),
+    )
 
 
 @memory_page("memory.view_document", "memory.add_document", of=Document, methods=FORM)

@@ -6,7 +6,6 @@ from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.db.models import Exists, OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Cast
 from django.forms import modelform_factory
@@ -39,7 +38,7 @@ from memory.services.subjects.registry import (
     similar_subjects,
     subject_pair_review_key,
 )
-from nousweb.console.common import POST, Column, ListExport, Title, uuids_of
+from nousweb.console.common import POST, Column, ListExport, Title, act, uuids_of
 from nousweb.console.common.subject_comparison import subjects_compare
 from nousweb.console.inbox.item_titles import either_words
 from nousweb.console.memory.page_context import (
@@ -202,13 +201,14 @@ agent_subjects = memory_list(
 def agent_subject_add(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """Enter a subject before any fact names it."""
     name, kind = request.POST.get("name", ""), request.POST.get("kind", "other")
-    try:
-        subject = subject_create(agent=scope.agent, name=name, kind=kind, by=scope.by)
-    except DomainError as error:
-        messages.error(request, error.detail)
-        return redirect(reverse("agent_subjects", args=[scope.agent.slug]) + scope.suffix)
-    messages.success(request, f"The subject “{subject.name}” was added.")
-    return redirect(_address(scope, subject))
+    return act(
+        request,
+        lambda: subject_create(agent=scope.agent, name=name, kind=kind, by=scope.by),
+        reverse("agent_subjects", args=[scope.agent.slug]) + scope.suffix,
+        lambda subject: f"The subject “{subject.name}” was added.",
+        then=lambda subject: _address(scope, subject),
+        refusals=(DomainError,),
+    )
 
 
 @memory_page(VIEW, past=True)
@@ -285,16 +285,16 @@ def agent_subject_change(request: HttpRequest, scope: PersonaScope, subject: Sub
     """One change of a subject, through the service of the same name; a refusal says why, and changes nothing."""
     if change not in CHANGES:
         raise NotFound(f"A subject has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
-    try:
-        done, thing = CHANGES[change](scope, subject, request.POST)
-    except DomainError as error:
-        messages.error(request, error.detail)
-        return redirect(_address(scope, subject))
-    messages.success(request, done)
-    if change in OF_THE_LIST:
-        query = request.POST.get("query", "")
-        return redirect(f"{reverse('agent_subjects', args=[scope.agent.slug])}{'?' * bool(query)}{query}")
-    return redirect(_address(scope, thing))
+    query = request.POST.get("query", "")
+    subjects = f"{reverse('agent_subjects', args=[scope.agent.slug])}{'?' * bool(query)}{query}"
+    return act(
+        request,
+        lambda: CHANGES[change](scope, subject, request.POST),
+        _address(scope, subject),
+        lambda done: done[0],
+        then=lambda done: subjects if change in OF_THE_LIST else _address(scope, done[1]),
+        refusals=(DomainError,),
+    )
 
 
 Done = tuple[str, Subject]
