@@ -305,9 +305,8 @@ def _memory_check(row: Expectation, requirement: str, item_type: str, item_id: s
     """The memory is there, retired or not, and its persona's prompts could hold it."""
     item_check(item_type, item_id)
     view = VIEWS[row.persona](row.agent)
-    memory: Any = view.rows(MEMORY_TYPES[item_type].model).filter(pk=item_id).first()
-    if memory is None:
-        raise NotFound("There is no such memory.")
+    rows: QuerySet[Any] = view.rows(MEMORY_TYPES[item_type].model)
+    memory = existing(rows.filter(pk=item_id).first(), "There is no such memory.")
     if requirement == Requirement.ONLY and not memory.subject.strip():
         raise Invalid("This fact has no subject, so it cannot be the only fact of its subject.", field="item_id")
 

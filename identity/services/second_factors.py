@@ -56,9 +56,10 @@ def second_factor_enrol(*, person: User, secret: str, code: str, by: Principal) 
     User.objects.select_for_update().get(pk=person.pk)
     if SecondFactor.objects.filter(person=person).exists():
         raise Conflict("You already have a second factor. Remove it first.")
-    step = _step_of(secret, code, after=0)
-    if step is None:
-        raise Invalid("This is not the current code. Check the clock of your phone.", field="code")
+    step = existing(
+        _step_of(secret, code, after=0),
+        Invalid("This is not the current code. Check the clock of your phone.", field="code"),
+    )
     kept = secret_encrypt(secret, PURPOSE)
     factor = SecondFactor.objects.create(person=person, secret=kept, last_step=step, used_at=clock.now())
     codes = _codes_make(factor)

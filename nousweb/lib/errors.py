@@ -33,10 +33,10 @@ class NotFound(DomainError):
     title = "Not found"
 
 
-def existing(row: T | None, refusal: str) -> T:
-    """What was looked up. Raises NotFound if it is not there."""
+def existing(row: T | None, refusal: str | Exception) -> T:
+    """What was looked up. Raises `refusal` if it is not there, or NotFound with these words."""
     if row is None:
-        raise NotFound(refusal)
+        raise NotFound(refusal) if isinstance(refusal, str) else refusal
     return row
 
 

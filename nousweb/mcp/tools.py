@@ -12,6 +12,7 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 from pydantic_core import to_json
 
 from identity.principal import Principal
+from nousweb.lib.errors import existing
 from nousweb.mcp.errors import ProtocolError
 from nousweb.mcp.operations import Answer, Operation, self_contained
 
@@ -247,10 +248,10 @@ def definitions() -> tuple[types.Tool, ...]:
 
 def tool_named(name: str) -> MemoryTool:
     """The tool `name`. Raises ProtocolError where there is none."""
-    found = next((tool for tool in TOOLS if tool.name == name), None)
-    if found is None:
-        raise ProtocolError(INVALID_PARAMS, f"There is no tool {name[:100]!r}.")
-    return found
+    return existing(
+        next((tool for tool in TOOLS if tool.name == name), None),
+        ProtocolError(INVALID_PARAMS, f"There is no tool {name[:100]!r}."),
+    )
 
 
 def _reason(answer: Answer) -> str:

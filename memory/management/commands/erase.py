@@ -24,6 +24,7 @@ from memory.services.erasure import (
     user_erase,
 )
 from nousweb.lib.commands import ServiceCommand
+from nousweb.lib.errors import existing
 
 AGENT = {"agent": {"help": "the agent's slug"}}
 KEY = {"help": "its key, as it is written"}
@@ -77,20 +78,13 @@ class Command(ServiceCommand):
     def _erase(self, options: dict[str, Any], by: Principal) -> Receipt:
         reason = options["reason"]
         if options["kind"] == "fact":
-            fact = Fact.objects.select_related("agent").filter(pk=options["id"]).first()
-            if fact is None:
-                raise CommandError("There is no such fact.")
+            fact = _row(Fact, options)
             quoting = self._quoting(fact.agent, [fact], options)
             return fact_erase(fact=fact, by=by, reason=reason, documents=quoting)
         if options["kind"] == "document":
-            document = Document.objects.select_related("agent").filter(pk=options["id"]).first()
-            if document is None:
-                raise CommandError("There is no such document.")
-            return document_erase(document=document, by=by, reason=reason)
+            return document_erase(document=_row(Document, options), by=by, reason=reason)
         if options["kind"] == "event":
-            event = Event.objects.select_related("agent").filter(pk=options["id"]).first()
-            if event is None:
-                raise CommandError("There is no such event.")
+            event = _row(Event, options)
             too = memories_quoting(event, personas=Persona.values, most=None) if options["memories"] else []
             return event_erase(event=event, by=by, reason=reason, **ids_by_type(too))
         agent = agent_get(options["agent"], Principal.of_command())
@@ -109,3 +103,8 @@ class Command(ServiceCommand):
             return []
         found = documents_quoting(agent, facts, personas=Persona.values)
         return ids_by_type([one for one in found if one.quotes])["documents"]
+
+
+def _row(model: Any, options: dict[str, Any]) -> Any:
+    rows = model._default_manager.select_related("agent").filter(pk=options["id"])
+    return existing(rows.first(), f"There is no such {model._meta.model_name}.")

@@ -272,11 +272,10 @@ def _apply(
         return _merge(review, by, comment, content)
     if review.kind == Kind.COMPACTION:
         return {}
-    if review.new is None:
-        raise NotFound("There is no such fact.")
+    new = existing(review.new, "There is no such fact.")
     if review.old is None:
-        return _single(review, resolution, review.new, by, comment)
-    return _pair(review, resolution, review.old, review.new, by, comment)
+        return _single(review, resolution, new, by, comment)
+    return _pair(review, resolution, review.old, new, by, comment)
 
 
 def _pair(
@@ -376,14 +375,13 @@ def _escalation(
             return {}
         Censor.objects.filter(agent=censor.agent_id, pk=censor.pk).update(endorsed=True)
         return {"censor_kept": True}
-    if censor is None:
-        raise NotFound("There is no such censor.")
+    censor = existing(censor, "There is no such censor.")
     censor.refresh_from_db()
-    was = next((low for low, high in ESCALATES_TO.items() if high == censor.severity), None)
-    if was is None:
-        raise Conflict(
-            f"This censor has the severity {censor.get_severity_display().lower()} now; there is nothing to reverse."
-        )
+    now = censor.get_severity_display().lower()
+    was = existing(
+        next((low for low, high in ESCALATES_TO.items() if high == censor.severity), None),
+        Conflict(f"This censor has the severity {now} now; there is nothing to reverse."),
+    )
     before = {"severity": censor.severity, "escalation_threshold": censor.escalation_threshold}
     endorsed = censor.endorsed
     threshold = min(censor.activation_count + censor.escalation_threshold, 1000)

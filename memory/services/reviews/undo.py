@@ -23,7 +23,7 @@ from memory.services.reviews.states import (
     reviews_settle,
 )
 from memory.services.subjects.changes import subject_change_undo
-from nousweb.lib import Conflict
+from nousweb.lib import Conflict, existing
 
 
 @agent_transaction(of="review")
@@ -85,9 +85,10 @@ def effects_undo(review: MemoryReview, undo: dict[str, Any], by: Principal) -> N
     if undo.get("quarantined"):
         quarantine_undo(review, by)
     if key := undo.get("subjects"):
-        merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()
-        if merged is None:
-            raise Conflict("The merged fact no longer exists; the resolution cannot be undone.")
+        merged = existing(
+            SubjectChange.objects.filter(agent=review.agent_id, pk=key).first(),
+            Conflict("The merged fact no longer exists; the resolution cannot be undone."),
+        )
         if merged.undone_at is None:
             subject_change_undo(change=merged, by=by, reason=reason)
     if undo.get("attribute"):

@@ -22,7 +22,7 @@ from nousweb.console.common import section_label
 from nousweb.console.context.presentation import SORTS, VERDICT_FILTERS
 from nousweb.lib import clock
 from nousweb.lib.bounds import MAX_KEY_CHARACTERS
-from nousweb.lib.errors import Invalid
+from nousweb.lib.errors import Invalid, existing
 
 _KEY = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{1,19}"
 _MEMORY = re.compile(rf"(?P<type>{'|'.join(ItemType.values)})s?[ /:]+(?P<id>{_KEY})")
@@ -42,13 +42,14 @@ def conversation_read(text: str) -> tuple[Message, ...]:
             last = messages.pop()
             messages.append(Message(last.role, f"{last.content}\n{line.strip()}"))
             continue
-        found = _MESSAGE.match(line.strip())
-        if found is None:
-            raise Invalid(
+        found = existing(
+            _MESSAGE.match(line.strip()),
+            Invalid(
                 f"Line {number} has no speaker: write “user: …” or “assistant: …”; start a line with a space to "
                 "continue the previous message.",
                 field="conversation",
-            )
+            ),
+        )
         messages.append(Message(found["role"].strip().lower(), found["content"].strip()))
     return tuple(messages)
 

@@ -110,9 +110,7 @@ def proposal_decide(
             "revert": lambda: proposal_revert(proposal=target, by=by, comment=comment),
             "withdraw": lambda: proposal_withdraw(proposal=target, by=by),
         }
-    if action not in decisions:
-        raise NotFound("There is no such decision.")
-    return decisions[action]()
+    return existing(decisions.get(action), "There is no such decision.")()
 
 
 def _proposals_decide(request: HttpRequest, keys: list[UUID], by: Principal, batch: UUID) -> tuple[int, Refusals]:
@@ -566,10 +564,8 @@ def _person(request: HttpRequest) -> User:
     key: Any = request.POST.get("person", "")
     if key == "me":
         key = principal_of(request).id
-    person = User.objects.filter(pk=number_of(key) or 0, is_active=True).first()
-    if person is None:
-        raise Invalid("Choose a person.", field="person")
-    return person
+    people = User.objects.filter(pk=number_of(key) or 0, is_active=True)
+    return existing(people.first(), Invalid("Choose a person.", field="person"))
 
 
 def snooze_until(choice: str, day: str = "") -> datetime | None:

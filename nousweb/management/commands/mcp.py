@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from identity.principal import Principal, acting
 from identity.services.tokens import token_authenticate
+from nousweb.lib.errors import existing
 from nousweb.mcp.errors import ProtocolError
 from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message
 
@@ -83,7 +84,8 @@ class Command(BaseCommand):
 
     def _caller(self) -> Principal:
         """The token's principal, looked up each time, so that a revoked token ends access."""
-        found = token_authenticate(self.secret) if self.secret else None
-        if found is None:
-            raise ProtocolError(INTERNAL_ERROR, "There is no valid token.")
+        found = existing(
+            token_authenticate(self.secret) if self.secret else None,
+            ProtocolError(INTERNAL_ERROR, "There is no valid token."),
+        )
         return Principal.of_token(found, request_id=uuid.uuid4().hex, channel="mcp")

@@ -43,7 +43,7 @@ from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView, piece_title
 from nousweb.console.templatetags.console import when
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import snippet, visible_plain
 
@@ -387,9 +387,7 @@ def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[s
 
 
 def _key(name: str) -> UUID:
-    if not (key := uuid_of(name)):
-        raise NotFound(f"There is no prompt {name[:60]!r}.")
-    return key
+    return existing(uuid_of(name), f"There is no prompt {name[:60]!r}.")
 
 
 def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> dict[str, Any]:

@@ -73,7 +73,7 @@ from nousweb.console.inbox.item_titles import KEEPS
 from nousweb.console.templatetags.console import when
 from nousweb.lib import clock
 from nousweb.lib.bounds import MAX_QUERY_CHARACTERS
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
 
 NAMED = re.compile(rf"\b({'|'.join(MEMORY_TYPES)}) ([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\b")
 """A memory as the reason of a result names it (`context.expectations.evaluation.memory_name`)."""
@@ -350,9 +350,7 @@ def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
     requirement, item_type, item_id = [*request.POST.get("demand", "").split(" ", 2), "", "", ""][:3]
     persona: str | None = None
     if run_id := request.POST.get("run", ""):
-        if not (key := uuid_of(run_id)):
-            raise NotFound("There is no such prompt.")
-        run = run_get(agent, by, key)
+        run = run_get(agent, by, existing(uuid_of(run_id), "There is no such prompt."))
         asked, persona = request_of_run(run, run.persona), run.persona
     else:
         fields = QueryDict(request.POST.get("back", ""), mutable=True)

@@ -46,7 +46,7 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, number_of, page, uuid_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.textdiff import diff_texts
 
 Row = TypeVar("Row", bound=Model)
@@ -311,9 +311,7 @@ def _uuids(values: Sequence[str], field: str) -> list[UUID]:
 
 
 def _uuid(value: str, field: str) -> UUID:
-    if not (key := uuid_of(value)):
-        raise NotFound(f"There is no {field} {value[:60]!r}.")
-    return key
+    return existing(uuid_of(value), f"There is no {field} {value[:60]!r}.")
 
 
 def _count(value: str) -> int:

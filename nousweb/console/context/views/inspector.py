@@ -131,9 +131,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
 def agent_context_tokens(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The exact number of tokens of a preview, or the estimate where none can be had. Leaves no trace."""
     form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
-    shown = _preview(form, agent, request)
-    if shown is None:
-        raise Invalid("No prompt to count.", field="input")
+    shown = existing(_preview(form, agent, request), Invalid("No prompt to count.", field="input"))
     size: dict[str, Any] = {"tokens": shown.record.tokens, "counted_tokens": None}
     context: dict[str, Any] = {"size": size}
     if counts_exactly():

@@ -25,7 +25,7 @@ from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
 from memory.services.quarantine.screening import screening_due, screening_request
 from nousweb.console.common import POST, act, page, page_of, query_without
-from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.errors import DomainError, existing
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.queue import PAUSED, schedule_pause, schedule_run
 
@@ -123,10 +123,7 @@ def lifecycle_retry(request: HttpRequest, by: Principal, pk: int) -> HttpRespons
 def lifecycle_schedule(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Pause, resume or run one schedule."""
     schedule = get_object_or_404(Schedule, pk=pk)
-    action = request.POST.get("action", "")
-    if action not in SCHEDULE_ACTIONS:
-        raise NotFound("Unknown action.")
-    service, done = SCHEDULE_ACTIONS[action]
+    service, done = existing(SCHEDULE_ACTIONS.get(request.POST.get("action", "")), "Unknown action.")
     return act(
         request,
         lambda: service(schedule=schedule, by=by),

@@ -20,7 +20,7 @@ from nousweb.console.memory.page_context import (
     memory_page,
 )
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.errors import Conflict, existing
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 VERSIONS = 20
@@ -97,9 +97,7 @@ def agent_document(request: HttpRequest, scope: PersonaScope, document: Document
 @memory_page("memory.view_document", "memory.add_document", of=Document, methods=POST)
 def agent_document_change(request: HttpRequest, scope: PersonaScope, document: Document, change: str) -> HttpResponse:
     """Retire a document, restore one of its versions, or let the agent change a document that people decided."""
-    if change not in CHANGES:
-        raise NotFound("Unknown action.")
-    service, done = CHANGES[change]
+    service, done = existing(CHANGES.get(change), "Unknown action.")
     return act(
         request,
         lambda: service(document=document, by=scope.by),

@@ -63,7 +63,7 @@ from nousweb.console.common import FORM, TYPE_PAGES, Action, Column, ListPage, T
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.console.templatetags.visible import shown_plain
 from nousweb.lib.bounds import EVERYBODY, MAX_KEY_CHARACTERS, UNASSIGNED
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import NotFound, existing
 
 PROMPTS_READ = 2_000
 """Latest prompts that are searched for quotes before an erasure, which takes all that there are."""
@@ -326,9 +326,10 @@ def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
     """Erase everything of an agent that carries the key ?project=, in both personas."""
     project = request.GET.get("project", "").strip()
     counted = {name: model._default_manager.filter(agent=agent, project=project) for name, model in KEYED.items()}
-    counts = {name: count for name, rows in counted.items() if project and (count := rows.count())}
-    if not counts:
-        raise NotFound("This project has no data.")
+    counts = existing(
+        {name: count for name, rows in counted.items() if project and (count := rows.count())} or None,
+        "This project has no data.",
+    )
     return _page(
         request,
         {"agent": agent},
@@ -350,9 +351,8 @@ def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
 def agent_user_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Erase everything that the agents know about ?user=, in both personas."""
     user = request.GET.get("user", "").strip()
-    agents = agents_of_user(list(Agent.objects.visible_to(by).order_by("slug")), user)
-    if not agents:
-        raise NotFound("No agent knows anything of this user.")
+    visible = list(Agent.objects.visible_to(by).order_by("slug"))
+    agents = existing(agents_of_user(visible, user) or None, "No agent knows anything of this user.")
     counts = user_counts(agents, user, personas_of(by))
 
     def run(reason: str, chosen: Sequence[QuotingMemory]) -> Receipt:

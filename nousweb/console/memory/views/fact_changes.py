@@ -39,7 +39,7 @@ from nousweb.console.memory.page_context import (
     memory_page,
     origin_run,
 )
-from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
+from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound, existing
 from nousweb.lib.textdiff import diff_texts
 
 
@@ -226,9 +226,8 @@ METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order i
 @memory_page("memory.view_fact", of=Fact, methods=FORM)
 def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, change: str) -> HttpResponse:
     """The form of one action, and the action itself."""
-    if change not in FACT_ACTIONS:
-        raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
-    what = FACT_ACTIONS[change]
+    unknown = f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}."
+    what = existing(FACT_ACTIONS.get(change), unknown)
     scope.by.require(what.permission, scope.agent)
     origin = origin_run(request, scope, "fact", str(fact.pk))
     names = ("content", "expires_at", "tags", "importance", "category", "scope", "project", "task")

@@ -44,7 +44,7 @@ from nousweb.console.common import (
     memory_url,
     refused_on,
 )
-from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
+from nousweb.lib.errors import Conflict, DomainError, Invalid, existing
 
 LATEST_MEMORIES = 8
 LATEST_EXPORTS = 10
@@ -288,9 +288,7 @@ def file_run_change(
 ) -> HttpResponse:
     """Start or resume an import, or stop a run, or delete its file."""
     run = _run(by, agent, pk, kind)
-    if (Kind(kind), change) not in CHANGES:
-        raise NotFound("Unknown action.")
-    service, done = CHANGES[Kind(kind), change]
+    service, done = existing(CHANGES.get((Kind(kind), change)), "Unknown action.")
     return act(request, lambda: service(run=run, by=by), run, done)
 
 

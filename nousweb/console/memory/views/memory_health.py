@@ -50,7 +50,7 @@ from nousweb.console.common import (
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
 from nousweb.lib import clock
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import NotFound, existing
 
 VIEW_FACT = "memory.view_fact"
 PAGE_SIZE = 50
@@ -215,9 +215,7 @@ LIST = ListPage(
 @memory_page(VIEW_FACT, VIEW_RUN)
 def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -> HttpResponse:
     """The facts of one finding, the latest first, with the possible actions on each."""
-    if finding not in FINDINGS:
-        raise NotFound("There is no such list.")
-    about = FINDINGS[finding]
+    about = existing(FINDINGS.get(finding), "There is no such list.")
     found, at = facts_found(scope.memory, about, clock.now())
     shown = replace(LIST, title=about.label, about=about.meaning, empty=about.meaning)
     page = LIST.page(request, found.select_related("agent"))

@@ -283,13 +283,13 @@ def agent_subject_beside(request: HttpRequest, scope: PersonaScope, subject: Sub
 @memory_page(CHANGE, of=Subject, methods=POST)
 def agent_subject_change(request: HttpRequest, scope: PersonaScope, subject: Subject, change: str) -> HttpResponse:
     """One change of a subject, through the service of the same name; a refusal says why, and changes nothing."""
-    if change not in CHANGES:
-        raise NotFound(f"A subject has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
+    unknown = f"A subject has no change {change[:60]!r}; there are {', '.join(CHANGES)}."
+    service = existing(CHANGES.get(change), unknown)
     query = request.POST.get("query", "")
     subjects = f"{reverse('agent_subjects', args=[scope.agent.slug])}{'?' * bool(query)}{query}"
     return act(
         request,
-        lambda: CHANGES[change](scope, subject, request.POST),
+        lambda: service(scope, subject, request.POST),
         _address(scope, subject),
         lambda done: done[0],
         then=lambda done: subjects if change in OF_THE_LIST else _address(scope, done[1]),
