@@ -145,9 +145,8 @@ def loop_renew(agent: Agent, persona: str, loop_id: str) -> None:
     if not kept.exists():
         loop.delete()
         return
-    loop.long_term_ids = list(kept.filter(pk__in=loop.long_term_ids).order_by("ts", "pk").values_list("pk", flat=True))
-    loop.event_count, loop.covered_events, loop.summary = kept.count(), 0, ""
-    loop.save(update_fields=["long_term_ids", "event_count", "covered_events", "summary"])
+    entries = kept.filter(pk__in=loop.long_term_ids).order_by("ts", "pk").values_list("pk", flat=True)
+    loop.put(long_term_ids=list(entries), event_count=kept.count(), covered_events=0, summary="")
     loop_summarise(loop.pk)
 
 

@@ -216,8 +216,7 @@ def pending_used_in_dry_run(view: PersonaMemory) -> Iterator[None]:
                         entry.put(origin=Trust.PERSON.value, quarantined=False)
                         index_put([entry_of(entry)])
                 elif row := QUARANTINE_MODELS[kind]._default_manager.filter(agent=view.agent, pk=key).first():
-                    row.origin = Trust.PERSON.value  # type: ignore[attr-defined]
-                    row.save(update_fields=["origin"])
+                    row.put(origin=Trust.PERSON.value)  # type: ignore[attr-defined]
                     put_to_use(row)
         try:
             yield

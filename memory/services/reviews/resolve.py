@@ -177,14 +177,13 @@ def event_mark_wrong(*, event: Event, by: Principal, comment: str = "") -> Memor
     # Events of the same words share the review: to undo it puts all that are marked back to use, and no other.
     marked = review.before.get("quarantined", []) if review.resolution == Resolution.HOLD else []
     if review.is_mark:
-        review.details["items"] = [[kind, key] for kind, key, _ in marked] + [list(item) for item in items]
-        review.save(update_fields=["details"])
+        named = [[kind, key] for kind, key, _ in marked] + [list(item) for item in items]
+        review.put(details={**review.details, "items": named})
     if review.status == Status.RESOLVED:
         review_reopen(review, by)
     review = review_resolve(review=review, resolution=Resolution.HOLD, by=by, comment=comment)
     if marked:
-        review.before = {**review.before, "quarantined": [*marked, *review.before["quarantined"]]}
-        review.save(update_fields=["before"])
+        review.put(before={**review.before, "quarantined": [*marked, *review.before["quarantined"]]})
     return review
 
 

@@ -70,6 +70,12 @@ ROWS = 25
 """On a page: each is read with its whole change."""
 CHOICES = "123456"
 """The shortcuts of rivals by their place, as in a review."""
+BULK_DECISIONS = {
+    "approve": ("Approve selected", "primary", "approve"),
+    "keep": ("Keep selected", "primary", "approve"),
+    "reject": ("Reject selected", "danger", "reject"),
+}
+"""The buttons of decisions about what is ticked: label, look and key."""
 BESIDE = 30
 """Items in the list beside one of them."""
 
@@ -127,6 +133,7 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
             "bulk": {
                 "possible": possible,
+                "decisions": [(one, *button) for one, button in BULK_DECISIONS.items() if one in possible],
                 "answers": answers,
                 "changing": " ".join(answer.value for answer in answers if answer.changes),
                 "choices": SNOOZE_CHOICES.items(),

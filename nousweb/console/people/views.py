@@ -188,15 +188,11 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """Everybody with an account, and the invitations; a POST makes one and shows its link this once."""
     form = InvitationForm(_posted(request))
     context: dict[str, Any] = {}
-    status = 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            given = form.cleaned_data
-            with refused_on(form):
-                made, secret = invitation_create(role=given["role"], note=given["note"], days=given["days"], by=by)
-                link = request.build_absolute_uri(reverse("invitation", args=[secret]))
-                context, form, status = {"made": made, "link": link}, InvitationForm(), 200
+    if request.method == "POST" and form.is_valid():
+        with refused_on(form):
+            made, secret = invitation_create(**form.cleaned_data, by=by)
+            link = request.build_absolute_uri(reverse("invitation", args=[secret]))
+            context, form = {"made": made, "link": link}, InvitationForm()
     tokens = ApiToken.objects.usable().filter(maker_kind=AuthorFields.Kind.PERSON)
     accounts = (
         people_with_access()
@@ -255,7 +251,7 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         invited = [one for one in invited if sought in f"{one.note} {one.role} {one.created_by}".lower()]
         context["rows"] += invited
         context["also"] = f"and {len(invited)} invited" if invited else ""
-    response = render(request, LIST.template, context, status=status)
+    response = render(request, LIST.template, context, status=422 if form.errors else 200)
     response["Cache-Control"] = "no-store"
     return response
 
