@@ -1,6 +1,7 @@
 """Decisions of the engine in words for people, from their logged form."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -21,15 +22,13 @@ SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": 
 def memory_item_url(slug: str, item_type: str, item_id: str, query: str = "") -> str:
     """The page of an item of a prompt, that of a memory with `query`; "" where it has none."""
     section = item_id.split(":", 1)[0]
-    try:
+    with suppress(NoReverseMatch):
         if item_type in PAGES:
             return reverse(PAGES[item_type], args=[slug, item_id]) + (f"?{query}" if query else "")
         if item_type in SECTION_PAGES:
             return reverse(SECTION_PAGES[item_type], args=[slug])
         if item_type == "identity" and section in Section.values:
             return reverse("section_history", args=[slug, section])
-    except NoReverseMatch:
-        return ""
     return ""
 
 

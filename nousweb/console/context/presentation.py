@@ -390,21 +390,16 @@ class PromptView:
         """The sections with what is in them beside the memories that were found: label, tokens, and pieces with their
         texts without the marks of a prompt, and `about` as at memories."""
         found = {(one["type"], one["id"]) for one in self.memories if not one["always"]}
-        parts = [
+        return [
             {
                 **row,
-                "pieces": [
-                    {**piece, **line_parts(_HEADING.sub("", piece["text"]))}
-                    for piece in row["pieces"]
-                    if (piece["type"], piece["id"]) not in found
-                ],
+                "tokens": sum(piece["tokens"] for piece in pieces) if row.get("is_memory") else row["tokens"],
+                "pieces": [{**piece, **line_parts(_HEADING.sub("", piece["text"]))} for piece in pieces],
             }
             for row in self.told
+            for pieces in [[piece for piece in row["pieces"] if (piece["type"], piece["id"]) not in found]]
+            if pieces
         ]
-        for part in parts:
-            if part.get("is_memory"):
-                part["tokens"] = sum(one["tokens"] for one in part["pieces"])
-        return [part for part in parts if part["pieces"]]
 
     @property
     def left_out(self) -> int:

@@ -11,13 +11,12 @@ from nousweb.console.common import SHORTCUTS
 
 
 class AgentSearchForm(forms.Form):
-    q = forms.CharField(label="Search", required=False, max_length=100)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["q"].widget.attrs.update(
-            {"type": "search", "placeholder": "Name or slug", "data-key": SHORTCUTS["search"].key}
-        )
+    q = forms.CharField(
+        label="Search",
+        required=False,
+        max_length=100,
+        widget=forms.SearchInput({"placeholder": "Name or slug", "data-key": SHORTCUTS["search"].key}),
+    )
 
 
 _NAMES = ((kind.value, *kind.label.split(": ")) for kind in AgentKind)

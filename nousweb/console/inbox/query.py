@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from context.models import RECENT, InboxRank
 from identity.models import ChangeProposal, Persona
@@ -31,6 +31,7 @@ from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib import clock
+from nousweb.lib.transactions import sql_change, sql_row, sql_rows
 
 RISKS = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
 
@@ -111,9 +112,8 @@ def inbox_ranks_refresh() -> int:
         "actor": [Persona.ACTOR.value],
         "both": list(Persona.values),
     }
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_KEEP, values)
-        placed = cursor.rowcount
+    with transaction.atomic():
+        placed = sql_change(_KEEP, values)
         InboxRank.objects.filter(at__lt=now).delete()
     return placed
 
@@ -293,9 +293,7 @@ class InboxQuery:
                    CASE rival WHEN '' THEN 0 ELSE count(*) OVER (PARTITION BY rival) - 1 END AS rivals
             FROM scored WINDOW w AS (ORDER BY {SORTS[self.sort]})
         ) SELECT * FROM numbered WHERE id = %(pk)s OR place = 1 ORDER BY place"""  # noqa: S608
-        with connection.cursor() as cursor:
-            cursor.execute(sql, self._params() | {"pk": pk})
-            rows = cursor.fetchall()
+        rows = sql_rows(sql, self._params() | {"pk": pk})
         first = (rows[0][3], rows[0][0]) if rows else None
         own = next((row for row in rows if row[0] == pk), None)
         found = {"place": None, "total": rows[0][2] if rows else 0, "previous": None, "next": None}
@@ -345,18 +343,14 @@ class InboxQuery:
 
     def count(self) -> int:
         """The number of items, with all items of groups."""
-        with connection.cursor() as cursor:
-            cursor.execute(f"WITH {self._items()} SELECT count(*) FROM item {self._where()}", self._params())  # noqa: S608
-            number: int = cursor.fetchone()[0]
-            return number
+        sql = f"WITH {self._items()} SELECT count(*) FROM item {self._where()}"  # noqa: S608
+        return int(sql_row(sql, self._params())[0])
 
     def counts(self) -> dict[str, int]:
         """The number of items in each scope ("" without a name), and of each kind."""
         parts = " UNION ALL ".join(self._of_types(_COUNTED_OF_TYPE) or [_NOTHING])
         sql = f"WITH item AS ({parts}), mark AS ({_MARKS}) SELECT {_COUNTS} FROM item LEFT JOIN mark USING (id)"  # noqa: S608
-        with connection.cursor() as cursor:
-            cursor.execute(sql, self._params())
-            return dict(zip(_COUNTED, cursor.fetchone(), strict=True))
+        return dict(zip(_COUNTED, sql_row(sql, self._params()), strict=True))
 
     def _scored(self) -> str:
         return f"""WITH {self._items()}, scored AS (
@@ -403,6 +397,4 @@ class InboxQuery:
         }
 
     def _read(self, sql: str, **more: Any) -> list[InboxEntry]:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, self._params() | more)
-            return [InboxEntry(*row) for row in cursor.fetchall()]
+        return [InboxEntry(*row) for row in sql_rows(sql, self._params() | more)]

@@ -184,15 +184,13 @@ def _review_page(
     pair = review.old is not None and review.new is not None
     named = review.facts if review.kind not in MemoryReview.ABOUT_TEXTS else []
     facts = list(Fact.objects.filter(pk__in=named).order_by("recorded_at", "id")) if named else []
-    draft = content or review.proposal
-    if not draft and pair and review.old and review.new:
-        draft = f"{review.old.content} {review.new.content}"
+    texts = [fact.content if fact else "" for fact in (review.old, review.new)]
+    draft = content or review.proposal or (" ".join(texts) if pair else "\n".join(fact.content for fact in facts))
     answers = [replace(each, place=place) for place, each in enumerate(_buttons(review), 1)]
     outcome = review_outcome(review)
     # The address of the impact of its resolutions, without the resolution.
     may_preview = by.may("context.assemble_context") and by.may("context.view_contextrun")
     preview = f"{reverse('agent_context_blast', args=[review.agent.slug])}?question={review.pk}" if may_preview else ""
-    texts = [fact.content if fact else "" for fact in (review.old, review.new)]
     suffix = "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else ""
     return render(
         request,
@@ -225,7 +223,7 @@ def _review_page(
             "suffix": suffix,
             "may_merge": Resolution.MERGE in RESOLUTIONS[review.kind],
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
-            "draft": draft or "\n".join(fact.content for fact in facts),
+            "draft": draft,
             "comment": comment,
             "refusal": refusal,
             "kind_badge": KIND_BADGES.get(Kind(review.kind), "neutral"),

@@ -266,19 +266,13 @@ def _people_change(request: HttpRequest, change: str, part: InboxFilter, by: Pri
         by.require(DECIDE_RIGHTS[PROPOSAL])
     if change not in ("assign", "snooze"):
         raise NotFound("Unknown action.")
-    done, refused = 0, []
-    for item_type, key in _selected(
-        request.POST.getlist("take") or request.POST.getlist("selected"), part.split.types[0]
-    ):
-        try:
-            CHANGES[change](request, inbox_item(item_type, key, by), by)
-            done += 1
-        except DomainError as error:
-            if error.status == 403:
-                raise
-            refused.append((f"{item_type}:{key}", error.detail))
+    done, refused = attempt_each(
+        _selected(request.POST.getlist("take") or request.POST.getlist("selected"), part.split.types[0]),
+        lambda item: CHANGES[change](request, inbox_item(item[0], item[1], by), by),
+        lambda item: ":".join(map(str, item)),
+    )
     word = "Snoozed" if change == "snooze" else "Assigned"
-    tell_each(request, [f"{word} {done} item{'' if done == 1 else 's'}."] if done else [], refused)
+    tell_each(request, [f"{word} {len(done)} item{'' if len(done) == 1 else 's'}."] if done else [], refused)
     return redirect(part.url())
 
 
@@ -326,8 +320,7 @@ def notifications(request: HttpRequest, by: Principal) -> HttpResponse:
     keys = {kind: [row.item_id for row in page.rows if row.item_type == kind] for kind in (PROPOSAL, REVIEW)}
     proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).values_list("pk", flat=True)
     visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
-    changed = proposals_of(list(proposals))
-    titles = {item.proposal.pk: item.sentence for item in changed}
+    titles = {item.proposal.pk: item.sentence for item in proposals_of(list(proposals))}
     titles |= {review.pk: str(review_title(review)) for review in reviews_of(list(visible))}
     rows = [
         {

@@ -1,5 +1,6 @@
 """Compare two runs, or one run then and now, or with another frame, profile or date, and find the change between."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -111,14 +112,12 @@ class RunComparison:
     same: int
     tokens_change: int
 
-    def number(self, change: str) -> int:
-        return sum(item.change == change for item in self.items)
-
     @property
     def words(self) -> str:
         """The number of items that each way of differing has, as a sentence."""
         words = (("removed", "removed"), ("added", "added"), ("text", "changed"), ("moved", "moved"))
-        counts = [(self.number(change), word) for change, word in words if self.number(change)]
+        numbers = Counter(item.change for item in self.items)
+        counts = [(numbers[change], word) for change, word in words if numbers[change]]
         if not counts:
             return "Both prompts have the same parts in the same order."
         number, word = counts[0]
@@ -379,15 +378,14 @@ def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[s
         raise Invalid(
             "Both sides are the same. Choose another prompt, frame, profile or date for one of them.", field="b"
         )
-    runs = [None if name == NOW else run_get(agent, by, _key(name)) for name in names]
-    first, second = runs[0] or runs[1], runs[1] or runs[0]
-    assert first is not None  # noqa: S101
-    assert second is not None  # noqa: S101
-    return [_side(first, by, a, names[0] == NOW), _side(second, by, b, names[1] == NOW)]
-
-
-def _key(name: str) -> UUID:
-    return existing(uuid_of(name), f"There is no prompt {name[:60]!r}.")
+    runs = {
+        name: run_get(agent, by, existing(uuid_of(name), f"There is no prompt {name[:60]!r}."))
+        for name in names
+        if name != NOW
+    }
+    # "Now" asks what the other side asked.
+    first, second = names if NOW not in names else 2 * [*runs]
+    return [_side(runs[first], by, a, names[0] == NOW), _side(runs[second], by, b, names[1] == NOW)]
 
 
 def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> dict[str, Any]:

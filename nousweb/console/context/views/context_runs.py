@@ -331,14 +331,18 @@ def run_memories(
     known = {(one["type"], one["id"]): one for one in shown.memories}
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
-        one = {"type": key[0], "id": key[1], **line_parts(item["text"]), "label": label}
-        told = {
+        recalled = {
+            "type": key[0],
+            "id": key[1],
+            **line_parts(item["text"]),
+            "label": label,
             "origin": "",
             "origin_links": {},
             "why": "looked up in the turn",
             "always": False,
+            "url": shown.memory_url(*key),
         }
-        known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
+        known.setdefault(key, recalled)
     ranked = [
         {
             **(one := known.pop(key)),
@@ -532,22 +536,25 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
         if not some or any(one.key in numbers for one in some)
     }
     findings, doubtful = answer_findings(run.response, notes)
-    check["same"] = next((note.key for some in notes.values() for note in some if note.kind == "same"), None)
-    check["findings"], check["more"] = findings[:FINDINGS_TOLD], len(findings[FINDINGS_TOLD:])
-    # By word, the reason of the nearest memory. A number word alone is in many.
-    check["left_out"] = {
-        word: one["word"]
-        for word in check["absent"][:ABSENT_TOLD]
-        if not (word.isalpha() and word.islower())
-        for one in reversed(shown.table(verdict=LEFT_OUT, words=word))
-        if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", one["text"], re.IGNORECASE)
+    check |= {
+        "same": next((note.key for some in notes.values() for note in some if note.kind == "same"), None),
+        "findings": findings[:FINDINGS_TOLD],
+        "more": len(findings[FINDINGS_TOLD:]),
+        # By word, the reason of the nearest memory. A number word alone is in many.
+        "left_out": {
+            word: one["word"]
+            for word in check["absent"][:ABSENT_TOLD]
+            if not (word.isalpha() and word.islower())
+            for one in reversed(shown.table(verdict=LEFT_OUT, words=word))
+            if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", one["text"], re.IGNORECASE)
+        },
+        "contested": [
+            one
+            for one in memories
+            if (one.get("contested") or {}).get("open")
+            and (run.outcome == ContextRun.Outcome.FAILURE or (one.get("use") and one["use"].referenced))
+        ],
     }
-    check["contested"] = [
-        one
-        for one in memories
-        if (one.get("contested") or {}).get("open")
-        and (run.outcome == ContextRun.Outcome.FAILURE or (one.get("use") and one["use"].referenced))
-    ]
     warnings = check["absent"] or findings or check["contested"] or not all(notes.values())
     check["is_clear"] = check.get("compared") and not warnings
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes, doubtful)

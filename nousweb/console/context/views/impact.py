@@ -278,8 +278,7 @@ def _with_metadata(fact: Fact, fields: QueryDict) -> ImpactScenario:
         fact,
         category=fields.get("category", "").strip(),
         scope=fields.get("scope"),
-        project=_key(fields.get("project")),
-        task=_key(fields.get("task")),
+        **{name: fields.get(name, "").strip() for name in ("project", "task") if name in fields},
         tags=None if tags is None else [word for part in tags.split(",") if (word := part.strip())],
         importance=importance,
     )
@@ -290,10 +289,6 @@ def _with_metadata(fact: Fact, fields: QueryDict) -> ImpactScenario:
         moved += f", and belongs to {scope_label(change) or 'no project or task'}"
     origin = f" from {change.was}" if change.was != change.category else ""
     return ImpactScenario(f"“{fact}” moved{origin} to {change.category}{moved}", overrides)
-
-
-def _key(value: str | None) -> str | None:
-    return None if value is None else value.strip()
 
 
 def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]:

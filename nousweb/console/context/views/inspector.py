@@ -39,11 +39,11 @@ from nousweb.console.common import (
     act,
     agent_page,
     author_words,
-    form_refuse,
     memory_url,
     page_of,
     past_of,
     principal_of,
+    refused_on,
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
@@ -90,34 +90,32 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         fields if asked else None, initial={"session": "preview"}, subconscious=by.may(VIEW_SUBCONSCIOUS)
     )
     query = _query(fields)
-    context: dict[str, Any] = {
-        "agent": agent,
-        "form": form,
-        "shown": _preview(form, agent, request, query),
-        "table": {
-            "live": True,
-            "questions": questions,
-            "tab": tab_of(fields, "prompt"),
-            "order": fields.get("order", ""),
-            "sort": fields.get("sort") or "verdict",
-            "verdict": fields.get("verdict") or LEFT_OUT,
-            "order_form": form,
-            "query": query,
-            "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
-            "count_url": reverse("agent_context_tokens", args=[agent.slug]) if counts_exactly() else "",
-        },
-        "may_see_runs": by.may(VIEW_RUN),
+    shown = _preview(form, agent, request, query)
+    table: dict[str, Any] = {
+        "live": True,
+        "questions": questions,
+        "tab": tab_of(fields, "prompt"),
+        "order": fields.get("order", ""),
+        "sort": fields.get("sort") or "verdict",
+        "verdict": fields.get("verdict") or LEFT_OUT,
+        "order_form": form,
+        "query": query,
+        "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
+        "count_url": reverse("agent_context_tokens", args=[agent.slug]) if counts_exactly() else "",
     }
-    if context["shown"]:
-        context["table"]["parts_at"] = "" if context["table"]["tab"] == "prompt" else f"?{query}&tab=prompt"
-        context["table"]["missing"] = _missing(form.cleaned_data["missing"], context["shown"], agent, by)
+    context: dict[str, Any] = {"agent": agent, "form": form, "shown": shown, "table": table}
+    if shown:
         is_same = last and last.input.strip() == str(fields["input"]).strip()
-        context["table"] |= {"last": last, "before": _asked_before(last, context["shown"]) if last and is_same else {}}
-        form.fields["verdict"].choices = context["shown"].verdict_choices()  # type: ignore[attr-defined]
-        memories = context["shown"].memories
-        context["table"]["tabs"] = sorted(context["shown"].tabs(len(memories)), key=lambda tab: tab[0] != "prompt")
-        context["table"]["turn"] = {"groups": memory_groups(memories, context["table"]["order"])}
-        found = context["shown"].table(by, sort=context["table"]["sort"], verdict=context["table"]["verdict"])
+        table |= {
+            "parts_at": "" if table["tab"] == "prompt" else f"?{query}&tab=prompt",
+            "missing": _missing(form.cleaned_data["missing"], shown, agent, by),
+            "last": last,
+            "before": _asked_before(last, shown) if last and is_same else {},
+            "tabs": sorted(shown.tabs(len(shown.memories)), key=lambda tab: tab[0] != "prompt"),
+            "turn": {"groups": memory_groups(shown.memories, table["order"])},
+        }
+        form.fields["verdict"].choices = shown.verdict_choices()  # type: ignore[attr-defined]
+        found = shown.table(by, sort=table["sort"], verdict=table["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_inspector_result.html", context | {"oob": True})
@@ -196,27 +194,23 @@ def _missing(words: str, shown: PromptView, agent: Agent, by: Principal) -> list
 
 def _of_run(run: ContextRun, fields: QueryDict) -> QueryDict:
     """The form's values of a logged run, with all other values of the address."""
-    values = QueryDict(mutable=True)
-    values.update({name: str(value) for name, value in inspector_values(run).items()})
-    for name in fields:
-        if name != "run":
-            values[name] = str(fields[name])
-    return values
+    values, given = inspector_values(run), {name: fields[name] for name in fields if name != "run"}
+    found = QueryDict(mutable=True)
+    found.update({name: str(value) for name, value in {**values, **given}.items()})
+    return found
 
 
 def _preview(form: InspectorForm, agent: Agent, request: HttpRequest, back: str = "") -> PromptView | None:
-    if not form.is_bound or not form.is_valid():
+    if not form.is_valid():
         return None
-    try:
+    with refused_on(form, refusals=(), **FIELDS_OF_REQUEST):
         by, persona = principal_of(request), form.cleaned_data.get("persona") or None
         asked = form.as_request(past_of(request))
         waiting = form.cleaned_data["pending"] and past_of(request) is None
         with pending_used_in_dry_run(persona_memory(agent, by, persona)) if waiting else nullcontext():
             record = context_assemble(agent=agent, request=asked, by=by, persona=persona)
-    except Invalid as error:
-        form_refuse(form, error, **FIELDS_OF_REQUEST)
-        return None
-    return PromptView(agent.slug, record, contested_links(record, agent, by), back)
+        return PromptView(agent.slug, record, contested_links(record, agent, by), back)
+    return None
 
 
 def _query(fields: QueryDict) -> str:

@@ -19,7 +19,7 @@ from context.services.playground import TALK, PlaygroundTurn, playground_turn
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.services.model_chat import ChatAnswer, chat_model, chat_model_place
-from nousweb.console.common import FORM, agent_page, form_refuse
+from nousweb.console.common import FORM, agent_page, refused_on
 from nousweb.console.context.forms import conversation_write, profile_choices
 from nousweb.console.context.presentation import PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
@@ -210,12 +210,10 @@ def _pane(wanted: ContextRequest, agent: Agent, by: Principal) -> PromptPane:
 
 def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
     """Run one turn; None if the form has an error, which it then shows."""
-    try:
+    with refused_on(form, refusals=(), session_id="session"):
         turn = playground_turn(agent=agent, request=form.as_request(), keep=form.cleaned_data["keep"], by=by)
-    except Invalid as error:
-        form_refuse(form, error, session_id="session")
-        return None
-    return turn_view(form, turn, agent, by)
+        return turn_view(form, turn, agent, by)
+    return None
 
 
 def turn_view(form: PlaygroundForm, turn: PlaygroundTurn, agent: Agent, by: Principal) -> TurnView:

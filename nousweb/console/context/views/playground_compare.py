@@ -22,7 +22,7 @@ from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from memory.services.model_chat import chat_model, chat_model_place
-from nousweb.console.common import FORM, agent_page, author_words, form_refuse, uuids_of
+from nousweb.console.common import FORM, agent_page, author_words, refused_on, uuids_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
 from nousweb.console.context.views.playground import (
     MAX_MESSAGE_CHARACTERS,
@@ -36,7 +36,7 @@ from nousweb.console.context.views.playground import (
 from nousweb.console.inbox.item_titles import changed_words
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.templatetags.console import day, signed
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.visible_text import visible_plain
 
@@ -311,7 +311,7 @@ def _tried(before: TurnView, after: TurnView) -> dict[str, Any]:
 def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principal, *, ask: bool) -> list[TurnView]:
     """A turn for each side; none if the form has an error, which it then shows."""
     given = form.cleaned_data
-    try:
+    with refused_on(form, refusals=(), session_id="session"):
         wanted = form.as_request()
         sides = [
             (
@@ -321,10 +321,8 @@ def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principa
             for name, conversation in SIDES
         ]
         turns = playground_compare(agent=agent, sides=sides, by=by, ask=ask)
-    except Invalid as error:
-        form_refuse(form, error, session_id="session")
-        return []
-    return [turn_view(form, turn, agent, by) for turn in turns]
+        return [turn_view(form, turn, agent, by) for turn in turns]
+    return []
 
 
 def _next(form: CompareForm, last: list[TurnView], known: Mapping[str, Any]) -> CompareForm:

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import F, FilteredRelation, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 
 from context.models import ContextProfile
@@ -22,10 +21,10 @@ from context.services.agent_settings import (
 )
 from identity.models import Agent
 from identity.principal import Principal
-from nousweb.console.common import FORM, POST, Column, ListPage, Title, act, agent_page, form_page, form_refuse, page
+from nousweb.console.common import FORM, POST, Column, ListPage, Title, act, agent_page, form_page, number_of, page
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import NotFound
 from nousweb.lib.textdiff import diff_texts
 
 NONE = "none"
@@ -189,25 +188,27 @@ def context_profile_edit(request: HttpRequest, by: Principal, profile_slug: str)
     data = request.POST if request.method == "POST" else None
     form = ProfileForm(data, initial=ProfileForm.initial_of(values), inherited=inherited)
     context: dict[str, Any] = {"profile": profile, "form": form, "version": current.version if current else 0}
-    if data is not None and form.is_valid():
-        new = form.values()
-        context["diff"] = diff_texts(settings_text(values), settings_text(new))
-        if data.get("action") == "save":
-            try:
-                base_version = int(data.get("base_version", "")) if data.get("base_version", "").isdecimal() else -1
-                made = profile_update(
-                    profile=profile, values=new, by=by, base_version=base_version, reason=form.cleaned_data["reason"]
-                )
-            except Invalid as error:
-                form_refuse(form, error)
-                context.pop("diff")
-            except Conflict as error:
-                context["refusal"] = error.detail
-            else:
-                messages.success(request, f"Saved. Version {made.version} is in use.")
-                return redirect("context_profile", profile_slug=profile.slug)
-    status = 409 if context.get("refusal") else 422 if form.errors else 200
-    return render(request, "context/profile_edit.html", context, status=status)
+    template, base_version = "context/profile_edit.html", number_of(request.POST.get("base_version"))
+    if form.is_valid():
+        context["diff"] = diff_texts(settings_text(values), settings_text(form.values()))
+        if request.POST.get("action") != "save":
+            return render(request, template, context)
+    return form_page(
+        request,
+        template,
+        form,
+        lambda given: profile_update(
+            profile=profile,
+            values=form.values(),
+            by=by,
+            base_version=-1 if base_version is None else base_version,
+            reason=given["reason"],
+        ),
+        done=lambda made: f"Saved. Version {made.version} is in use.",
+        back=reverse("context_profile", args=[profile.slug]),
+        context=context,
+        conflict="refusal",
+    )
 
 
 @page(ADD, methods=FORM)

@@ -36,6 +36,7 @@ from nousweb.console.common import (
     change_details,
     change_links,
     export_format,
+    form_page,
     keyset_rows,
     kind_choices,
     kind_title,
@@ -225,12 +226,8 @@ def agent_webhook(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -
     webhook = _webhook(by, agent, pk)
     if request.method == "POST":
         return _act(request, by, agent, webhook)
-    status = request.GET.get("status", "")
-    found = webhook.messages.order_by("-number")
-    if status in WebhookDelivery.Status.values:
-        found = found.filter(status=status)
-    else:
-        status = ""
+    status = asked if (asked := request.GET.get("status", "")) in WebhookDelivery.Status.values else ""
+    found = webhook.messages.filter(**({"status": status} if status else {})).order_by("-number")
     if export_format(request):
         both = webhook.persona == Persona.SUBCONSCIOUS
         return list_export(request, DELIVERIES, keyset_rows(found, "created_at"), agent=agent, both=both)
@@ -281,22 +278,23 @@ def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) ->
 @agent_page(methods=FORM, fresh=True)
 def agent_webhook_edit(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """The form of a webhook; a new secret stands in the answer to its button, and nowhere else."""
-    webhook = _webhook(by, agent, pk)
-    initial = {name: getattr(webhook, name) for name in ("url", "scopes", "kinds", "bodies")}
-    form = WebhookEditForm(initial=initial | {"active": webhook.state == Webhook.State.ACTIVE})
-    secret = ""
+    webhook, secret = _webhook(by, agent, pk), ""
     if request.POST.get("action") == "rotate":
         secret = secret_make()
         webhook_update(webhook=webhook, secret=secret, by=by)
-    elif request.method == "POST":
-        form = WebhookEditForm(request.POST)
-        if form.is_valid():
-            with refused_on(form):
-                webhook_update(webhook=webhook, by=by, **form.cleaned_data)
-                messages.success(request, "Saved. The changes apply from the next message on.")
-                return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
-    shown = {"agent": agent, "webhook": webhook, "form": form, "secret": secret}
-    return render(request, "identity/webhook_edit.html", shown, status=422 if form.errors else 200)
+    initial = {name: getattr(webhook, name) for name in ("url", "scopes", "kinds", "bodies")}
+    return form_page(
+        request,
+        "identity/webhook_edit.html",
+        WebhookEditForm(
+            request.POST if request.method == "POST" and not secret else None,
+            initial=initial | {"active": webhook.state == Webhook.State.ACTIVE},
+        ),
+        lambda given: webhook_update(webhook=webhook, by=by, **given),
+        done="Saved. The changes apply from the next message on.",
+        back=reverse("agent_webhook", args=[agent.slug, webhook.pk]),
+        context={"agent": agent, "webhook": webhook, "secret": secret},
+    )
 
 
 @agent_page(methods=FORM)

@@ -147,33 +147,22 @@ def agent_settings(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
 @agent_page("identity.reinitiate_agent", methods=FORM)
 def agent_initiate(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Show what seeding the identity again would change, and do exactly that when it is confirmed."""
-    form = ReasonForm(request.POST or None)
-    if request.method != "POST" or not form.is_valid():
-        return _initiate_page(request, agent, form, status=422 if form.errors else 200)
-    try:
-        written, proposed = agent_reinitiate(
-            agent=agent, by=by, reason=form.cleaned_data["reason"], seen=request.POST.get("seen", "-")
-        )
-    except Conflict as error:
-        messages.warning(request, f"{error.detail} Check them again.")
-        return _initiate_page(request, agent, form, status=409)
-    sections = ", ".join(one.get_section_display() for one in proposed or written)
-    said = f"Seeded again: {sections} changed." if sections else "Seeded again: nothing changed."
-    if proposed:
-        said = f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."
-    messages.success(request, said)
-    return redirect("agent_identity", agent.slug)
-
-
-def _change(change: SeedChange) -> dict[str, Any]:
-    """A section that seeding would write."""
-    version = change.current.version if change.current else 0
-    before = change.current.content if change.current else ""
-    diff = diff_texts(before, change.content)
-    return {"section": Section(change.section), "from_version": version, "to_version": version + 1, "diff": diff}
-
-
-def _initiate_page(request: HttpRequest, agent: Agent, form: ReasonForm, *, status: int) -> HttpResponse:
+    form, status = ReasonForm(request.POST if request.method == "POST" else None), 200
+    if form.is_valid():
+        try:
+            written, proposed = agent_reinitiate(
+                agent=agent, by=by, reason=form.cleaned_data["reason"], seen=request.POST.get("seen", "-")
+            )
+        except Conflict as error:
+            messages.warning(request, f"{error.detail} Check them again.")
+            status = error.status
+        else:
+            sections = ", ".join(one.get_section_display() for one in proposed or written)
+            said = f"Seeded again: {sections} changed." if sections else "Seeded again: nothing changed."
+            if proposed:
+                said = f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."
+            messages.success(request, said)
+            return redirect("agent_identity", agent.slug)
     plan = seed_plan(agent)
     context = {
         "agent": agent,
@@ -183,7 +172,14 @@ def _initiate_page(request: HttpRequest, agent: Agent, form: ReasonForm, *, stat
         "four_eyes": settings.FOUR_EYES,
         "has_prompt": bool(settings.IDENTITY_PROMPT.strip()),
     }
-    return render(request, "identity/agent_initiate.html", context, status=status)
+    return render(request, "identity/agent_initiate.html", context, status=422 if form.errors else status)
+
+
+def _change(change: SeedChange) -> dict[str, Any]:
+    """A section that seeding would write."""
+    version = change.current.version if change.current else 0
+    diff = diff_texts(_text(change.current), change.content)
+    return {"section": Section(change.section), "from_version": version, "to_version": version + 1, "diff": diff}
 
 
 PROPOSE = "identity.propose_changeproposal"
@@ -356,26 +352,34 @@ def rollback(request: HttpRequest, by: Principal, slug: str, section: str, versi
     """Give a section the text of an earlier version, after reading what that changes."""
     agent, named = agent_get(slug, by), section_named(section)
     target = version_get(agent, named, version)
-    form = RollbackForm(request.POST or None)
-    if request.method != "POST":
-        return _rollback_page(request, agent, target, form)
-    if not form.is_valid():
-        return _rollback_page(request, agent, target, form, status=422)
-    try:
-        result = identity_rollback(agent=agent, section=named, to_version=version, by=by, **form.cleaned_data)
-    except StaleBase as stale:
-        messages.warning(
-            request, f"{stale.detail} The changes that the roll-back would make now are shown below. Nothing was saved."
-        )
-        return _rollback_page(request, agent, target, form, status=409)
-    except Invalid as error:
-        form_refuse(form, error)
-        return _rollback_page(request, agent, target, form, status=422)
-    back = reverse("section_history", args=[slug, named])
-    if result.action == "unchanged":
-        messages.info(request, f"Nothing to roll back: the current text is that of version {version} already.")
-        return redirect(back)
-    return _after(request, result, back)
+    form, status = RollbackForm(request.POST if request.method == "POST" else None), 200
+    if form.is_valid():
+        back = reverse("section_history", args=[slug, named])
+        try:
+            result = identity_rollback(agent=agent, section=named, to_version=version, by=by, **form.cleaned_data)
+        except StaleBase as stale:
+            shown = "The changes that the roll-back would make now are shown below. Nothing was saved."
+            messages.warning(request, f"{stale.detail} {shown}")
+            status = stale.status
+        except Invalid as error:
+            form_refuse(form, error)
+        else:
+            if result.action != "unchanged":
+                return _after(request, result, back)
+            messages.info(request, f"Nothing to roll back: the current text is that of version {version} already.")
+            return redirect(back)
+    current = existing(version_current(agent, named), f"{named.label} has no current version.")
+    diff = diff_texts(current.content, target.content)
+    context = {
+        **_about(agent, named),
+        "form": form,
+        "target": target,
+        "current": current,
+        "diff": diff,
+        "layout": layout_of(request, diff),
+        "verdict": guardrail_decide(agent=agent, section=named, current=current, by=by),
+    }
+    return render(request, "identity/section_rollback.html", context, status=422 if form.errors else status)
 
 
 def _about(agent: Agent, section: Section) -> dict[str, Any]:
@@ -457,24 +461,6 @@ def _stale_page(request: HttpRequest, agent: Agent, section: Section, stale: Sta
         theirs_diff=diff_texts(base, current),
         yours_diff=diff_texts(base, yours),
     )
-
-
-def _rollback_page(
-    request: HttpRequest, agent: Agent, target: IdentityVersion, form: RollbackForm, *, status: int = 200
-) -> HttpResponse:
-    section = Section(target.section)
-    current = existing(version_current(agent, section), f"{section.label} has no current version.")
-    diff = diff_texts(current.content, target.content)
-    context = {
-        **_about(agent, section),
-        "form": form,
-        "target": target,
-        "current": current,
-        "diff": diff,
-        "layout": layout_of(request, diff),
-        "verdict": guardrail_decide(agent=agent, section=section, current=current, by=principal_of(request)),
-    }
-    return render(request, "identity/section_rollback.html", context, status=status)
 
 
 def _after(request: HttpRequest, result: ChangeResult, url: str) -> HttpResponse:

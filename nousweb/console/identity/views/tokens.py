@@ -154,14 +154,9 @@ class ConnectForm(TokenForm):
 @agent_page("identity.view_agent", methods=FORM, fresh=True)
 def agent_connect(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The snippets, with a new token in them in the answer to its form, and nowhere else."""
-    form = ConnectForm(request.POST or None, agent=agent, initial={"name": _free_name(agent, by)})
-    made: ApiToken | None = None
-    secret = ""
-    if request.method == "POST":
-        by.require("identity.add_apitoken", agent)
-        if form.is_valid():
-            with refused_on(form):
-                made, secret = token_create(agent=agent, **form.cleaned_data, by=by)
+    sent = request.POST if request.method == "POST" else None
+    form = ConnectForm(sent, agent=agent, initial={"name": _free_name(agent, by)})
+    made, secret = _made(form, by)
     base_url = request.build_absolute_uri("/").rstrip("/")
     lacking = set(made.scopes) if made else None
     may_add = by.may("identity.add_apitoken")
@@ -196,6 +191,16 @@ def agent_connect_state(request: HttpRequest, by: Principal, agent: Agent, pk: i
         run = runs.order_by("created_at").first()
     shown = {"agent": agent, "token": token, "run": run, "may_add": by.may("identity.add_apitoken")}
     return render(request, "identity/_connect_state.html", shown)
+
+
+def _made(form: TokenForm, by: Principal) -> tuple[ApiToken | None, str]:
+    """The token that a sent form describes, with its secret; none where it is refused, which the form says."""
+    if form.is_bound:
+        by.require("identity.add_apitoken", form.agent)
+        if form.is_valid():
+            with refused_on(form):
+                return token_create(agent=form.agent, **form.cleaned_data, by=by)
+    return None, ""
 
 
 def _free_name(agent: Agent, by: Principal) -> str:
@@ -239,20 +244,10 @@ LIST = ListPage(
 @agent_page("identity.view_apitoken", methods=FORM, fresh=True)
 def agent_tokens(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The list and the form; a new token's secret stands in the answer to its form, and nowhere else."""
-    form = TokenForm(request.POST or None, agent=agent)
-    made: ApiToken | None = None
-    secret = ""
-    if request.method == "POST":
-        by.require("identity.add_apitoken", agent)
-        if form.is_valid():
-            with refused_on(form):
-                made, secret = token_create(
-                    agent=agent,
-                    name=form.cleaned_data["name"],
-                    **form.rights,
-                    by=by,
-                )
-                form = TokenForm(agent=agent)
+    form = TokenForm(request.POST if request.method == "POST" else None, agent=agent)
+    made, secret = _made(form, by)
+    if made:
+        form = TokenForm(agent=agent)
     shown = {
         "agent": agent,
         "creation_form": form if by.may("identity.add_apitoken") else None,
