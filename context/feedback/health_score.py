@@ -35,12 +35,12 @@ LARGE_MEMORY = 20_000
 
 def snapshot_of(name: str, agent: int | None, *, both: bool) -> FigureSnapshot | None:
     """The figures of this name of an agent, or of all agents, in the view of one persona or of both."""
-    return FigureSnapshot.objects.filter(_whose(agent), name=name, persona=_persona(both)).first()
+    return FigureSnapshot.objects.filter(agent=agent, name=name, persona=_persona(both)).first()
 
 
 def snapshots_of(names: Collection[str], agent: int | None, *, both: bool) -> dict[str, FigureSnapshot]:
     """By name the figures of these names that are kept. One query."""
-    found = FigureSnapshot.objects.filter(_whose(agent), name__in=names, persona=_persona(both))
+    found = FigureSnapshot.objects.filter(agent=agent, name__in=names, persona=_persona(both))
     return {snapshot.name: snapshot for snapshot in found}
 
 
@@ -63,10 +63,6 @@ def large_memories() -> list[Agent]:
     kept = Q(name=HEALTH_BY_DAY) | Q(agent__in=agents) | (Q(agent=None) if agents else Q(pk__in=()))
     FigureSnapshot.objects.exclude(kept).delete()
     return agents
-
-
-def _whose(agent: int | None) -> Q:
-    return Q(agent=None) if agent is None else Q(agent=agent)
 
 
 def _persona(both: bool) -> str:

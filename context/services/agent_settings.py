@@ -439,9 +439,7 @@ def memory_check(*, agent: Agent, item_type: str, item_id: str, by: Principal, p
     """The text of an active memory that `by` may read. Raises Invalid and NotFound."""
     item_check(item_type, item_id)
     found = memories_load(persona_memory(agent, by, persona), [(item_type, item_id)])
-    if (item_type, item_id) not in found:
-        raise NotFound("There is no such memory, or it is retired.")
-    return found[item_type, item_id][0]
+    return existing(found.get((item_type, item_id)), "There is no such memory, or it is retired.")[0]
 
 
 def item_check(item_type: str, item_id: str) -> None:

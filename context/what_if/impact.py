@@ -16,13 +16,14 @@ from context.expectations.check_runner import ImpactCheck, expectations_impact
 from context.expectations.policy import VIEW
 from context.expectations.services import State, expectation_get, expectations_of, personas_of
 from context.models import ASSEMBLE, RECENT, ContextRun, Expectation
+from context.selectors import run_get
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.changes import subjects_merged_in_dry_run
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, NotFound, existing
+from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.line_differences import Budget, line_spans
 
 
@@ -286,12 +287,7 @@ def impacts_of(
 def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> ImpactRow:
     """The impact of a change on one logged request. Raises NotAllowed, NotFound."""
     by.require(ASSEMBLE, agent)
-    by.require("context.view_contextrun", agent)
-    run = existing(
-        ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first(),
-        "There is no such prompt. Prompts are deleted when their retention ends.",
-    )
-    return _rows(agent, run, [overrides], by)[0]
+    return _rows(agent, run_get(agent, by, run_id), [overrides], by)[0]
 
 
 def records_of(agent: Agent, run: ContextRun, changes: Sequence[Overrides], by: Principal) -> tuple[ContextRecord, ...]:

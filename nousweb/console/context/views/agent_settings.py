@@ -73,13 +73,16 @@ def zones() -> list[str]:
 def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Budgets, contested facts, attention budget, short-term search, profile and language of an agent, and the history
     of their changes."""
-    data = request.POST if request.method == "POST" else None
     current = settings_get(agent=agent, by=by)
     of_facts = Fact.objects.filter(agent=agent, persona=Persona.ACTOR).active().order_by("category")
     categories = list(of_facts.values_list("category", flat=True).distinct()[:MAX_CATEGORIES_OFFERED])
     language = LANGUAGES[language_used(agent)].name
     form = AgentSettingsForm(
-        data, settings=current, categories=categories, detected=language, kind=agent.get_kind_display()
+        request.POST if request.method == "POST" else None,
+        settings=current,
+        categories=categories,
+        detected=language,
+        kind=agent.get_kind_display(),
     )
     history = settings_history(agent=agent, by=by)
     older = [*(change.settings for change in history[1:]), UNSET]

@@ -153,13 +153,15 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         if form.is_valid() and (made := _made(form, agent, by)):
             return redirect(f"{made.get_absolute_url()}?made=1")
     state = request.GET.get("state", "")
-    wanted = [one for one in found if one.active != (state == "retired")]
-    if state in ExpectationResult.State.values:
-        wanted = [one for one in wanted if state_of(one) == state]
     search = SearchForm(request.GET) if len(found) > FEW else None
     words = request.GET.get("q", "").lower()
-    wanted = [one for one in wanted if words in f"{one.input} {one.text} {one.reason}".lower()]
-    wanted.sort(key=lambda one: WORST_FIRST[state_of(one)])
+    wanted = [
+        one
+        for one in sorted(found, key=lambda one: WORST_FIRST[state_of(one)])
+        if one.active != (state == "retired")
+        and (state not in ExpectationResult.State.values or state_of(one) == state)
+        and words in f"{one.input} {one.text} {one.reason}".lower()
+    ]
     if export_format(request):
         rows = key_rows(wanted, list)
         return list_export(request, EXPECTATIONS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
@@ -288,10 +290,9 @@ def agent_expectations_check(request: HttpRequest, by: Principal, slug: str) -> 
 def agent_expectation(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """One expectation with the history of its checks; its forms edit, check, retire and restore it."""
     one = expectation_get(agent, by, pk)
-    form = ExpectationForm(initial=expectation_values(one), subconscious=False)
+    form = ExpectationForm(request.POST or None, subconscious=False, initial=expectation_values(one))
     if request.method == "POST":
         by.require(RUN if request.POST.get("action") == "check" else CHANGE)
-        form = ExpectationForm(request.POST or None, subconscious=False, initial=expectation_values(one))
         if message := _act(request.POST.get("action", ""), form, one, by):
             messages.success(request, message)
             # The menu of a row of the list leads back to it.
@@ -382,8 +383,7 @@ def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) ->
     """Run the action of a button; returns a message, "" if it was refused. Services check the permissions."""
     with refused_on(form, refusals=(Conflict, NotFound), **FIELDS):
         if action == "check":
-            found = _checked(one, by)
-            result = result_of(found)
+            result = result_of(_checked(one, by))
             return f"Checked: {result.get_state_display().lower()}." if result else "This expectation is retired."
         if action == "retire":
             expectation_retire(expectation=one, by=by)

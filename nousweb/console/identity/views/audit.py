@@ -120,7 +120,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     context = LIST.context(request, page, found.form, found.is_filtered)
     context |= {
         "rows": _joined(page.rows, by_request="request" not in request.GET),
-        "chosen": _chosen(request.GET, page.rows),
+        "chosen": _chosen(request, page.rows),
         "sealed": f"Sealed against tampering up to {when(until)}" if (until := sealed_until()) else "",
         "narrows": True,
         "layouts": _areas(request.GET, request.GET.get("about") or ("all" if is_sought else "")),
@@ -325,17 +325,15 @@ def audit_event(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     return render(request, template, shown)
 
 
-def _chosen(query: QueryDict, rows: Sequence[AuditEvent]) -> list[dict[str, str]]:
+def _chosen(request: HttpRequest, rows: Sequence[AuditEvent]) -> list[dict[str, str]]:
     """The object and the request whose records alone are shown, in words, with the address that shows those of others
     too."""
     words = {"object": f"about {rows[0].object_label}" if rows else "", "request": "in one request"}
-    chosen = []
-    for name, text in words.items():
-        if query.get(name):
-            rest = query.copy()
-            rest.pop(name)
-            chosen.append({"text": text or f"about {query[name]}", "url": f"?{rest.urlencode()}"})
-    return chosen
+    return [
+        {"text": text or f"about {request.GET[name]}", "url": f"?{query_without(request, name)}"}
+        for name, text in words.items()
+        if request.GET.get(name)
+    ]
 
 
 def _page(events: QuerySet[AuditEvent], request: HttpRequest) -> KeysetPage[AuditEvent]:

@@ -246,10 +246,7 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     agent, named = agent_get(slug, by), section_named(section)
     versions = IdentityVersion.objects.filter(agent=agent, section=named).select_related("restores")
     latest = versions.order_by("-version").values_list("version", flat=True).first() or 0
-    asked = request.GET.dict()
-    asked.setdefault("to", str(latest))
-    asked.setdefault("from", str(max(latest - 1, 0)))
-    form = CompareForm(asked)
+    form = CompareForm({"to": latest, "from": max(latest - 1, 0)} | request.GET.dict())
     context = {**_about(agent, named), "form": form, "latest": latest}
     if not form.is_valid():
         context["problem"] = "Enter the numbers of two versions."
