@@ -185,8 +185,11 @@ def context_profile_edit(request: HttpRequest, by: Principal, profile_slug: str)
     current = profile.versions.filter(is_current=True).first()
     values = current.values if current else {}
     inherited = {setting.name: setting for setting in effective_settings(profile.base or ContextProfile())}
-    data = request.POST if request.method == "POST" else None
-    form = ProfileForm(data, initial=ProfileForm.initial_of(values), inherited=inherited)
+    form = ProfileForm(
+        request.POST if request.method == "POST" else None,
+        initial=ProfileForm.initial_of(values),
+        inherited=inherited,
+    )
     context: dict[str, Any] = {"profile": profile, "form": form, "version": current.version if current else 0}
     template, base_version = "context/profile_edit.html", number_of(request.POST.get("base_version"))
     if form.is_valid():

@@ -365,9 +365,7 @@ def _refusal(request: HttpRequest, why: str, error: OAuth2Error | None = None) -
     It does not redirect: anybody can register an address, and this server would vouch for it.
     """
     uri: str = getattr(error, "redirect_uri", None) or ""
-    back = ""
-    if error is not None and uri:
-        back = add_params_to_uri(uri, [*error.twotuples, ("iss", issuer_of(request))])
+    back = add_params_to_uri(uri, [*error.twotuples, ("iss", issuer_of(request))]) if error and uri else ""
     shown = {"why": why, "back": back, "place": redirect_place(uri) if back else ""}
     return render(request, "identity/oauth_refusal.html", shown, status=400)
 
