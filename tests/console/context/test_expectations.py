@@ -280,6 +280,19 @@ def test_failed_prompts_and_resolved_contradictions_are_suggested(ada, actor, co
     assert [row[0] for row in console.get(PAGE).context["suggested"]] == [again, failed], "but its cause came again"
 
 
+def test_expectation_of_the_subconscious_takes_no_suggestion_away(ada, actor, console, charlie):
+    failed = make_run(ada, actor, "Who is on call?", "s1")
+    context_outcome(run=failed, outcome="failure", by=actor)
+    own = {"agent": ada, "by": Principal.of_user(charlie), "request": request_of(failed.input)}
+    demand = {"requirement": "present", "target": "section", "section": "user_profile"}
+    expectation_create(**own, **demand, persona="subconscious")
+    charlies = signed_in(charlie)
+    assert [row[0] for row in console.get(PAGE).context["suggested"]] == [failed], "Bob cannot see it"
+    assert [row[0] for row in charlies.get(PAGE).context["suggested"]] == [failed], "nor is it about this prompt"
+    expectation_create(**own, **demand, persona="actor")
+    assert console.get(PAGE).context["suggested"] == charlies.get(PAGE).context["suggested"] == []
+
+
 def test_failed_prompt_with_a_contested_fact_suggests_to_resolve_it_and_no_side(ada, actor, console, reviewer, billing):
     held = "The pier closes in storms."
     review = make_review(ada, reviewer, held, "The pier stays open in storms.", subject="pier")

@@ -227,8 +227,10 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
     since. Each with the fact that holds now, or that does not any more and a failed prompt had, and what may be
     demanded of it ("present fact <id>"); or else with one that is contested, of which nothing can be demanded before
     its review (`contest`) is resolved."""
+    # Whoever may see a prompt may see the expectations of its persona.
+    same = {"agent": agent, "persona": OuterRef("persona"), "asked": OuterRef("input")}
     known = Expectation.objects.alias(asked=KT("request__input")).filter(
-        Q(active=True) | Q(updated_at__gte=OuterRef("created_at")), agent=agent, asked=OuterRef("input")
+        Q(active=True) | Q(updated_at__gte=OuterRef("created_at")), **same
     )
     runs = ContextRun.objects.visible_to(by).filter(~Exists(known), agent=agent, as_of=None)
     runs = runs.only("input", "created_at", "outcome", "outcome_note").order_by("-created_at")
