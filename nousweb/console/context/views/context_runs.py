@@ -558,6 +558,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     warnings = check["absent"] or findings or check["contested"] or not all(notes.values())
     check["is_clear"] = check.get("compared") and not warnings
     answer = answer_pieces(run.response, [marks.get(use.pk, []) for use in uses], absent, notes, doubtful)
+    may_assemble = by.may(ASSEMBLE)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     return render(
@@ -579,7 +580,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "order_form": order_form,
                 "verdict": verdict,
                 "words": words,
-                "ask_why": f"?{urlencode({'run': run.pk, 'missing': words})}",
+                "ask_why": f"?{urlencode({'run': run.pk, 'missing': words})}" if words and may_assemble else "",
                 "query": query_without(request, "sort"),
                 "parts_at": "" if tab_of(request.GET) == "prompt" else "?tab=prompt",
                 "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
@@ -606,7 +607,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 if by.may(ADD) and (run.in_doubt or run.outcome == ContextRun.Outcome.FAILURE)
                 else "",
             },
-            "may_assemble": by.may("context.assemble_context"),
+            "may_assemble": may_assemble,
         },
     )
 
