@@ -5,19 +5,26 @@ from datetime import datetime
 from typing import Any
 
 from context.engine.context_record import OWN_WORDS
-from nousweb.console.context.labels import VERDICTS, period_words
+from nousweb.console.context.labels import SECTION_PAGES, VERDICTS, period_words
 from nousweb.console.context.presentation import PromptView
+
+CHANGES_SHOWN = 4
+"""Of a section."""
 
 
 def since_then(then: PromptView, now: PromptView, at: datetime) -> list[dict[str, Any]]:
     """The sections that differ between the prompt that was sent `at` a time and the one now, with their tokens in both,
-    and what came (+), went (−) or reads otherwise (~), with the reason."""
+    and the first of what came (+), went (−) or reads otherwise (~): words, the page and the reason."""
+    requests = [view.record.request for view in (then, now)]
+    is_same_session = requests[0]["session_id"] == requests[1]["session_id"]
+    # What repeats the request, or is of a session that only one of them has, no time has changed.
+    ignored = {*OWN_WORDS, "frame", *(() if is_same_session else SECTION_PAGES)}
     sections = [{row["label"]: row for row in view.told if row["key"]} for view in (then, now)]
     rows = []
     for label in dict.fromkeys([*sections[0], *sections[1]]):
         was, present = (side.get(label, {"tokens": 0, "pieces": (), "budget": 0}) for side in sections)
         before, after = (
-            {(one["type"], one["id"]): one for one in side["pieces"] if one["type"] not in OWN_WORDS}
+            {(one["type"], one["id"]): one for one in side["pieces"] if one["type"] not in ignored}
             for side in (was, present)
         )
         changes = [
@@ -30,7 +37,9 @@ def since_then(then: PromptView, now: PromptView, at: datetime) -> list[dict[str
             ),
         ]
         if changes:
-            rows.append({**was, **present, "then": was["tokens"], "label": label, "changes": changes})
+            told = [(f"{sign} {one['title']}", one["url"], why) for sign, one, why in changes[:CHANGES_SHOWN]]
+            told += [(f"{more} more", "", "")] if (more := len(changes) - CHANGES_SHOWN) > 0 else []
+            rows.append({**was, **present, "then": was["tokens"], "label": label, "changes": told})
     return rows
 
 

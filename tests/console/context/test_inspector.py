@@ -127,6 +127,21 @@ def test_inspector_says_why_any_memory_is_not_in_the_prompt(ada, actor, ledger, 
     run = make_run(ada, actor)
     page = text(browser(alice).get(run.get_absolute_url(), {"tab": "left", "q": "walrus"}))
     assert f'href="/agents/ada/context/?run={run.pk}&amp;missing=walrus">Ask why' in page
+    for url, query in ((run.get_absolute_url(), {}), (URL, {"input": EXPORT})):
+        page = text(browser(alice).get(url, query | {"tab": "left", "verdict": "quarantined"}))
+        assert "No memory has this verdict." in page
+        assert "Ask why" not in page, "without words there is nothing to ask about"
+
+
+def test_inspector_of_the_past_does_not_look_for_what_was_not_known(ada, actor, ledger, alice):
+    before = f"{clock.now() - timedelta(minutes=1):%Y-%m-%dT%H:%M:%S}"
+    make_events(ada, actor, "Penguins breed on the southern pier.")
+    embed_pending_rows()
+    asked = {"input": EXPORT, "missing": "penguins", "profile_override": '{"layers": []}'}
+    assert "The search for this question does not find it." in text(browser(alice).get(URL, asked))
+    page = text(browser(alice).get(URL, asked | {"as_of": before}))
+    assert "Penguins breed" not in page
+    assert "No memory has or fits these words." in page
 
 
 def test_inspector_says_that_a_tool_result_is_there_whatever_it_says(ada, actor, alice):
@@ -196,6 +211,20 @@ def test_inspector_says_how_a_prompt_that_was_sent_differs_from_one_now(ada, led
     for asked, differs in ((run.input, True), ("Is the ledger right?", False)):
         page = browser(alice).post(URL, {**kept, "input": asked}, headers=HTMX)
         assert ("Since it was asked" in text(page)) == differs, "while the question is the same"
+
+
+def test_inspector_puts_down_to_time_only_what_was_not_typed(ada, ledger, actor, system, alice):
+    own = {"run": make_run(ada, actor).pk, "input": EXPORT}
+    make_facts(ada, [f"The ledger export failed {place} times at noon." for place in range(6)], system)
+
+    def told(**typed):
+        return text(browser(alice).get(URL, own | typed)).partition("Since it was asked")[2].partition("</section>")[0]
+
+    for typed in ({"frame": "decision"}, {"budget": "900"}, {"pending": "on"}, {"session": "other"}, {"tags": "a"}):
+        assert not told(**typed), typed
+    assert told().count("at noon.</a>") == 4
+    assert re.search(r"<a class=\"[^\"]*\">\d more</a>", told()), "of the section, and leads nowhere"
+    assert 'href=""' not in told()
 
 
 def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, system, alice):

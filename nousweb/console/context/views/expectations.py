@@ -81,12 +81,15 @@ OFFERED = 8
 SHOWN_CHARACTERS, NAME_CHARACTERS = 160, 60
 
 
-def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> list[tuple[str, str]]:
-    """The memories that fit `words` best and that `by` may see, each as "fact <id>" and its text."""
+def memories_named(
+    agent: Agent, persona: str, by: Principal, words: str, as_of: datetime | None = None
+) -> list[tuple[str, str]]:
+    """The memories that fit `words` best and that `by` may see, each as "fact <id>" and its text; `as_of` a time, those
+    that were known then."""
     types = [key for key, one in MEMORY_TYPES.items() if by.may(one.permission("view"))]
     if not words.strip() or not types:
         return []
-    request = SearchRequest(words[:MAX_QUERY_CHARACTERS], EVERYTHING, types=types, limit=OFFERED)
+    request = SearchRequest(words[:MAX_QUERY_CHARACTERS], EVERYTHING, types=types, limit=OFFERED, as_of=as_of)
     return [
         (f"{hit.type} {hit.id}", f"{ItemType(hit.type).label}: {hit.content[:SHOWN_CHARACTERS]}")
         for hit in search(persona_memory(agent, by, persona), request).items

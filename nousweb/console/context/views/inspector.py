@@ -55,7 +55,9 @@ from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
-USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "prompt"))
+PREVIEW = "preview"
+"""The session that has nothing."""
+USUAL = (("session", PREVIEW), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "prompt"))
 """Default values, which addresses may omit."""
 RUNS_READ = 50
 QUESTIONS_SHOWN, WHY_NOT = 4, 5
@@ -87,7 +89,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     # An empty form is no mistake while it is edited.
     asked = "input" in fields and (str(fields.get("input", "")).strip() != "" or request.method != "POST")
     form = InspectorForm(
-        fields if asked else None, initial={"session": "preview"}, subconscious=by.may(VIEW_SUBCONSCIOUS)
+        fields if asked else None, initial={"session": PREVIEW}, subconscious=by.may(VIEW_SUBCONSCIOUS)
     )
     query = _query(fields)
     shown = _preview(form, agent, request, query)
@@ -105,7 +107,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     }
     context: dict[str, Any] = {"agent": agent, "form": form, "shown": shown, "table": table}
     if shown:
-        is_same = last and last.input.strip() == str(fields["input"]).strip()
+        is_same = last and not form.cleaned_data["pending"] and _is_of(last, shown)
         table |= {
             "parts_at": "" if table["tab"] == "prompt" else f"?{query}&tab=prompt",
             "missing": _missing(form.cleaned_data["missing"], shown, agent, by),
@@ -157,6 +159,15 @@ def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str, int]]:
     return list(short.values())[:QUESTIONS_SHOWN]
 
 
+def _is_of(run: ContextRun, shown: PromptView) -> bool:
+    """Whether a preview is of a run's own request, in its session or in none."""
+    asked = dict(shown.record.request)
+    own = {**run.request, "input": run.input.strip()}
+    if asked["session_id"] == PREVIEW:
+        own["session_id"] = PREVIEW
+    return asked == own and shown.record.persona == run.persona
+
+
 def _asked_before(run: ContextRun, shown: PromptView) -> dict[str, Any]:
     """How the prompt that was sent for the question differs from what it would get now; nothing if it does not."""
     then = PromptView(shown.slug, ContextRecord.of_run(run))
@@ -175,7 +186,7 @@ def _missing(words: str, shown: PromptView, agent: Agent, by: Principal) -> list
         return []
     rows = {(one["type"], one["id"]): one for one in shown.table()}
     titles = {(one["type"], one["id"]): one["title"] for one in shown.table(words=words)[:WHY_NOT]}
-    for name, text in memories_named(agent, shown.record.persona, by, words):
+    for name, text in memories_named(agent, shown.record.persona, by, words, shown.record.as_of):
         titles.setdefault((name.partition(" ")[0], name.partition(" ")[2]), text.partition(": ")[2])
     places = {(one["type"], one["id"]): row["label"] for row in shown.rows for one in row["pieces"]}
     targets = memories_named_load(persona_memory(agent, by, shown.record.persona), titles)
