@@ -244,16 +244,11 @@ class DayHealth:
     found: frozenset[str] | None = None
 
 
-def whole_score(score: float) -> int:
-    """A score as a whole number, which is 100 only where nothing was found."""
-    return min(round(score), 99) if score < 100 else 100
-
-
-def score_moved(now: int, before: int) -> str:
+def score_moved(now: float, before: float) -> str:
     """The change of a score as the beginning of a comparison: "2 points lower than", or "as"."""
-    points = abs(now - before)
+    points = round(abs(now - before), 1)
     return (
-        f"{points} point{'' if points == 1 else 's'} {'higher' if now > before else 'lower'} than" if points else "as"
+        f"{points:g} point{'' if points == 1 else 's'} {'higher' if now > before else 'lower'} than" if points else "as"
     )
 
 

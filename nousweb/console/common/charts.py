@@ -271,7 +271,7 @@ def chart(
                 place=place,
                 bar=bar,
                 tick=point.tick if number in labelled else "",
-                value=f"{point.value:,.0f}{sign}" if point.value and is_told else "",
+                value=f"{point.value:{'g' if is_line else ',.0f'}}{sign}" if point.value and is_told else "",
                 parts=_stacked(point.parts, bar),
                 is_last=number == last,
                 is_minor=number not in on_phone,

@@ -16,7 +16,7 @@ from django.utils.text import capfirst
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import personas_of
 from context.feedback.health_findings import FINDINGS
-from context.feedback.health_score import HEALTH_BY_DAY, health_read, whole_score
+from context.feedback.health_score import HEALTH_BY_DAY, health_read
 from context.models import NOT_SUPPORTED, ContextRun, ExpectationResult, FigureSnapshot
 from identity.models import Agent, Persona
 from identity.policy.inbox import VIEW_RIGHTS
@@ -225,14 +225,14 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
     if len(scores) == 1:
         slug, kept, at = scores[0]
         health = [*health_read(json_read(kept)).items()][-DEFAULT_DAYS:]
-        scored = {day: whole_score(one.score) for day, one in health}
+        scored = {day: one.score for day, one in health}
         today = clock.now().date()
         (first, before), *_ = drawn = [*scored.items()]
         last, now = drawn[-1]
         when = age_or_day(moment_read(at)) if last == today else f"{last.day}\N{NO-BREAK SPACE}{last:%b}"
         note = f"Counted {when}"
         if first != last:
-            arrow = Trend(now, before, points=True).arrow or "±"
+            arrow = "↑" if now > before else "↓" if now < before else "±"
             were, are = health[0][1].found, health[-1][1].found
             began = [
                 one.label.lower()
@@ -240,8 +240,8 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
                 if were is not None and key in (are or ()) and key not in were
             ]
             why = f": {', '.join(began)}" if began and now < before and last == today else f", counted {when}"
-            note = f"{arrow} {abs(now - before)} since {first.day}\N{NO-BREAK SPACE}{first:%b}{why}"
-        floor = min(80, min(score for _, score in drawn) // 10 * 10)
+            note = f"{arrow} {round(abs(now - before), 1):g} since {first.day}\N{NO-BREAK SPACE}{first:%b}{why}"
+        floor = min(80, int(min(score for _, score in drawn)) // 10 * 10)
         points = (
             [("Today" if day == today else f"{day.day} {day:%b}", score) for day, score in drawn]
             if len(drawn) > 1
@@ -250,7 +250,7 @@ def standing_figures(standing: Rows, scores: Rows) -> list[Figure]:
         figures.append(
             Figure(
                 "Memory health",
-                f"{now}",
+                f"{now:g}",
                 "of 100",
                 points,
                 floor=floor,

@@ -462,7 +462,7 @@ def sparkline(
     """
     values = [value or 0 for _, value in points]
     if floor is not None:
-        words = f"{label}, {floor} to 100: {points[-1][0]} {values[-1]:,.0f}"
+        words = f"{label}, {floor} to 100: {points[-1][0]} {values[-1]:g}"
         return format_html(_SPARK, words, _spark_line(points, floor))
     unit = f" {unit}" if unit else ""
     drawn = SafeString("")
@@ -500,7 +500,7 @@ def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeS
     dots = ((look, *spot, *point) for look, spot, point in zip(looks, spots, points, strict=True))
     values = [value or 0 for _, value in points]
     at_ends = told_places(values, SPARK_LETTERS, ())
-    told = ((spots[at][0], plain(float(spots[at][1]) - 6), f"{values[at]:,.0f}") for at in at_ends)
+    told = ((spots[at][0], plain(float(spots[at][1]) - 6), f"{values[at]:g}") for at in at_ends)
     return lines + format_html_join("", _SPARK_DOT, dots) + format_html_join("", _SPARK_MOST, told)
 
 

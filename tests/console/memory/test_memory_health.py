@@ -87,7 +87,7 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     assert f"of {total} facts, " in " ".join(person.get(PAGE).content.decode().split())
     (contested,) = [one for one in problems if one["finding"].key == "contested"]
     assert contested["formula"] == f"2 of {total} × 50"
-    assert sum(one["points"] for one in problems) == 100 - person.get(PAGE).context["score"], "one rounding"
+    assert sum(one["points"] for one in problems) == pytest.approx(100 - health.score), "one rounding"
     facts = {text for text, _ in contested["facts"]}
     assert facts == {review.new.content, review.old.content}, "each finding names its facts"
     assert [person.get(url).status_code for _, url in contested["facts"]] == [200, 200]
@@ -160,14 +160,14 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     shown = [column.point for column in trend["chart"].columns]
     before, today = (point.value for point in shown[-2:])
     assert ({point.value for point in shown[:-2]}, today) == ({None}, person.get(PAGE).context["score"])
-    assert before == 75 > today == round(person.get(PAGE).context["health"].score)
-    assert f"{today} today, {before - today} points lower than on" in trend["said"]
+    assert before == 75 > today == person.get(PAGE).context["health"].score
+    assert f"{today:g} today, {before - today:g} points lower than on" in trend["said"]
     assert [point.mark for point in shown[-2:]] == ["", "ring"], "where a kind of finding began"
-    assert trend["chart"].columns[-1].title.endswith(f": {today} of 100, “Duplicates” began")
+    assert trend["chart"].columns[-1].title.endswith(f": {today:g} of 100, “Duplicates” began")
     page = person.get(PAGE).content.decode()
-    assert f">{today}</text>" in page, "the last one is told"
+    assert f">{today:g}</text>" in page, "the last one is told"
     changed = f'<span>{now.day} {now:%b}</span> <span class="grow">“Duplicates” began</span>'
-    assert f"{changed} <span>{before} → {today}</span>" in " ".join(page.split())
+    assert f"{changed} <span>{before:g} → {today:g}</span>" in " ".join(page.split())
     assert "Prompts tell the agent the same thing twice." in page
     yesterday = now - timedelta(days=1)
     assert keep_health_scores() == 2
@@ -175,7 +175,7 @@ def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, actor, s
     make_run(ada, actor)
     assert keep_health_scores() == 2, "it is that of now, as the page counts it"
     home = " ".join(person.get("/").content.decode().split())
-    assert f"{person.get(PAGE).context['score']} <small>of 100</small>" in home
+    assert f"{person.get(PAGE).context['score']:g} <small>of 100</small>" in home
     assert f"since {yesterday.day} {yesterday:%b}: duplicates" in home, "what made it drop"
     trend = person.get(PAGE).context["trend"]
     assert keep_figures() == 0

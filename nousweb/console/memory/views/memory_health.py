@@ -27,7 +27,6 @@ from context.feedback.health_score import (
     ledger_rows,
     memory_health,
     score_moved,
-    whole_score,
 )
 from context.models import RECENT, VIEW_RUN, MemoryUsage
 from memory.models import Fact, ItemType, MemoryReview
@@ -61,7 +60,7 @@ NAMES_SHOWN = 3
 """Facts of a finding that are quoted."""
 
 
-def _problem(one: HealthFindingCount, points: int, prompts: Collection[UUID]) -> dict[str, Any]:
+def _problem(one: HealthFindingCount, points: float, prompts: Collection[UUID]) -> dict[str, Any]:
     """A finding that lists facts: their number, of how many, the points that they take and of what these are made, what
     the page that lists them is for, its class in the picture of the score, and how many prompts had these facts."""
     least, plural = "at least " * (one.number > len(one.named)), "" if len(prompts) == 1 else "s"
@@ -89,11 +88,11 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     health = memory_health(scope.memory, clock.now())
     counted = sorted((one for one in health.counts if one.number), key=lambda one: -one.points)
     sound = [one for one in health.counts if not one.number]
-    days, score = health_by_day(scope.memory), whole_score(health.score or 0)
-    # Whole points, which together are what the score lacks: those of the largest rest are rounded up.
-    whole = [int(one.points) for one in counted]
-    by_rest = sorted(range(len(whole)), key=lambda place: whole[place] - counted[place].points)
-    up = by_rest[: max(0, 100 - score - sum(whole))]
+    days, score = health_by_day(scope.memory), health.score or 0
+    # Tenths of points, which together are what the score lacks: those of the largest rest are rounded up.
+    tenths = [int(10 * one.points) for one in counted]
+    by_rest = sorted(range(len(tenths)), key=lambda place: tenths[place] - 10 * counted[place].points)
+    up = by_rest[: max(0, round(1000 - 10 * score) - sum(tenths))]
     named = scope.memory.facts.filter(pk__in=[key for one in counted for key in one.named[:NAMES_SHOWN]])
     texts = {str(key): text for key, text in named.values_list("pk", "content")}
     uses = MemoryUsage.objects.filter(agent=scope.agent, persona__in=scope.memory.personas, item_type=ItemType.FACT)
@@ -103,7 +102,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
         {
-            **_problem(one, whole[place] + (place in up), {run for key, run in shown if key in one.named}),
+            **_problem(one, (tenths[place] + (place in up)) / 10, {run for key, run in shown if key in one.named}),
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
             "facts": [
                 (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key) + scope.suffix)
@@ -124,7 +123,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         found=get_text_list([f"{one['number']:,} {one['finding'].label.lower()}" for one in problems], "and"),
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
-        lost=100 - score,
+        lost=round(100 - score, 1),
         segments=stacked_bar([("Sound", score, "seg-2"), *parts], width=1000, height=12, capacity=100),
         trend=_trend(days),
     )
@@ -140,7 +139,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
     drawn = [day for day in days if day in known]
     if len(drawn) < 2:
         return None
-    scores = {day: whole_score(known[day].score) for day in drawn}
+    scores = {day: known[day].score for day in drawn}
     changes = {day: _changes(known.get(day - timedelta(days=1)), known.get(day)) for day in days}
     looks = {day: "ring" if began else "ring is-over" if ended else "" for day, (began, ended) in changes.items()}
     points = [
@@ -148,7 +147,7 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
             f"{day:%a} {day.day} {day:%b}",
             "Today" if day == today else f"{day.day} {day:%b}",
             scores.get(day),
-            f"{scores[day]} of 100{_changed(*changes[day])}" if day in scores else "not counted",
+            f"{scores[day]:g} of 100{_changed(*changes[day])}" if day in scores else "not counted",
             mark=looks[day],
         )
         for day in days
@@ -161,17 +160,17 @@ def _trend(known: dict[date, DayHealth]) -> dict[str, Any] | None:
         chart(points, step="day", unit="", base=base, top=100, is_line=True),
         note=" ".join(filter(None, (f"The axis begins at {base}." * bool(base), gaps))),
     )
-    said = f"{scores[last]} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
+    said = f"{scores[last]:g} today, {score_moved(scores[last], scores[first])} on {first.day} {first:%b}"
     return {
         "chart": line,
         "said": said,
-        "least": f"{scores[least]} on {least.day} {least:%b}",
+        "least": f"{scores[least]:g} on {least.day} {least:%b}",
         "changes": [
             (
                 f"{day.day} {day:%b}",
                 _changed(*changes[day]).removeprefix(", "),
                 looks[day],
-                whole_score(known[day - timedelta(days=1)].score),
+                known[day - timedelta(days=1)].score,
                 scores[day],
             )
             for day in reversed(drawn)
