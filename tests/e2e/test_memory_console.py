@@ -95,7 +95,7 @@ def test_loop_unfolds_in_place(log_in: LogIn, ada: Agent, alice: User, actor: Pr
     expect(page.get_by_role("heading", level=1)).to_contain_text("User input")
 
 
-def test_strokes_of_a_timeline_are_named_in_place(
+def test_legend_of_a_timeline_needs_one_line(
     log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
 ) -> None:
     by, question = Principal.of_user(bob), "How long do carts live?"
@@ -105,6 +105,6 @@ def test_strokes_of_a_timeline_are_named_in_place(
     fact_supersede(old=old, new=new, by=by)
     page = log_in(bob, width=1440, height=900)
     page.goto(new.get_absolute_url())
-    expect(page.locator(".bar-legend li")).to_have_text(["Prompt"])
-    told = sorted(page.locator(".lane-track text").all_text_contents())
-    assert told == ["in memory", "in memory", "true", "true, no date known"]
+    listed = page.locator(".bar-legend li")
+    expect(listed).to_have_text(["True", "True, no date known", "In memory", "Prompt"])
+    assert len({place["y"] for one in listed.all() if (place := one.bounding_box())}) == 1

@@ -202,7 +202,7 @@ class Figure:
     def keys(self) -> list[tuple[str, str]]:
         """What its drawing needs to be read: classes, of a colour, with words."""
         if self.ticks:
-            return [("spark-passed", "All held"), ("chart-failed", "Some failed")]
+            return [("spark-passed", "All held"), *[("chart-failed", "Some failed")] * any(self.failed)]
         failed = [("chart-failed", f"{sum(self.failed):,} failed")] * bool(self.failed)
         return failed if self.floor is None else [("", f"Scale {self.floor}–100")]
 

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from memory.models import Fact, FactChange
 from nousweb.console.common import SpanBar, span_bars
-from nousweb.console.templatetags.console import day
 from nousweb.lib import clock
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -16,8 +15,8 @@ LONGEST_AHEAD = timedelta(days=30)
 MARGIN = 0.04
 """Share of the axis left empty at its ends, for open intervals."""
 TICKS = 4
-LETTER, NEAR, NEAR_TIMES = 1.6, 16, 24
-"""Percent of the axis that a letter takes at most, and that keeps two of its days, or times, apart."""
+NEAR, NEAR_TIMES = 16, 24
+"""Percent of the axis that keeps two of its days, or times, apart."""
 SHORT = timedelta(days=4)
 """An axis below this names times of the day."""
 LEGEND = {
@@ -97,30 +96,6 @@ class Lane:
         told = [Stroke(look, bar.x, until - bar.x)] if is_told else []
         return [*told, *([Stroke("disputed", until, last - until)] if until < last else []), *known]
 
-    @property
-    def is_double(self) -> bool:
-        """Whether a time in which it was true stands above the other."""
-        return not all(stroke.is_known for stroke in self.strokes)
-
-    @property
-    def labels(self) -> list[tuple[float, int, str, str]]:
-        """What its strokes are, where there is room: the place in percent and in pixels from the top, which end of the
-        words that is, and the words. Those of the lower strokes stand below them if there are upper ones."""
-        told: list[tuple[float, int, str, str]] = []
-        for is_known in (False, True):
-            row = [stroke for stroke in self.strokes if stroke.is_known == is_known]
-            free = 0.0
-            for stroke, limit in zip(row, [*(each.x for each in row[1:]), 100.0], strict=False):
-                words = LEGEND[stroke.look].lower()
-                if is_known and self.is_cut and not free:
-                    words = f"← {words} since {day(self.fact.recorded_at)}"
-                width = len(words) * LETTER
-                at, anchor = (stroke.x, "start") if stroke.x + width <= limit else (stroke.end, "end")
-                if anchor == "start" or (limit == 100 and stroke.end - width >= free):
-                    told.append((at, (46 if self.is_double else 20) if is_known else 9, anchor, words))
-                    free = stroke.x + width
-        return told
-
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -134,11 +109,10 @@ class Timeline:
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """The looks of the strokes that are drawn and nowhere named, with what each means."""
+        """The looks of the strokes that are drawn, with what each means."""
         drawn = {stroke.look for lane in self.lanes for stroke in lane.strokes}
         drawn |= {"sent" for lane in self.lanes if lane.dots}
-        named = " ".join(words for lane in self.lanes for *_, words in lane.labels)
-        return [(look, words) for look, words in LEGEND.items() if look in drawn and words.lower() not in named]
+        return [(look, words) for look, words in LEGEND.items() if look in drawn]
 
     @property
     def form(self) -> str:

@@ -437,7 +437,7 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
 _SPARK = '<svg class="spark" width="100%" height="32" role="img" aria-label="{}">{}</svg>'
 _SPARK_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
 _SPARK_NONE = '<circle class="spark-none" cx="{}%" cy="30.5" r="1.5"><title>{}: {}</title></circle>'
-_SPARK_MOST = '<text class="spark-most" x="{}%" y="{}" text-anchor="middle">{}</text>'
+_SPARK_MOST = '<text class="spark-most" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _SPARK_LINE = '<line class="spark-line" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 _SPARK_DOT = '<circle class="{}" cx="{}%" cy="{}" r="2.5"><title>{}: {}</title></circle>'
 SPARK_HEIGHT, SPARK_LETTERS = 31.0, 20
@@ -484,9 +484,18 @@ def sparkline(
     at_most = f"at most {most:,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     words = f"{sum(map(bool, failed))} of {len(points)} days with a failure" if ticks else at_most
     numbered = () if ticks else told_places(values, SPARK_LETTERS)
-    numbers = ((plain(shapes[at].middle), plain(shapes[at].y - 2), f"{values[at]:,.0f}") for at in numbered)
-    drawn += format_html_join("", _SPARK_MOST, numbers)
-    return format_html(_SPARK, f"{label}: {words}", drawn)
+    numbers = ((at, shapes[at].middle, shapes[at].y - 2, f"{values[at]:,.0f}") for at in numbered)
+    return format_html(_SPARK, f"{label}: {words}", drawn + _spark_numbers(numbers, len(points) - 1))
+
+
+def _spark_numbers(numbers: Iterable[tuple[int, float, float, str]], last: int) -> SafeString:
+    """Numbers by the places, x and y of what they tell; long ones of the first and last place stay within."""
+    told = []
+    for place, x, y, number in numbers:
+        ends = {0: (0.0, "start"), last: (100.0, "end")} if len(number) > 2 else {}
+        x, anchor = ends.get(place, (x, "middle"))
+        told.append((plain(x), plain(y), anchor, number))
+    return format_html_join("", _SPARK_MOST, told)
 
 
 def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeString:
@@ -500,8 +509,8 @@ def _spark_line(points: Sequence[tuple[str, float | None]], floor: int) -> SafeS
     dots = ((look, *spot, *point) for look, spot, point in zip(looks, spots, points, strict=True))
     values = [value or 0 for _, value in points]
     at_ends = told_places(values, SPARK_LETTERS, ())
-    told = ((spots[at][0], plain(float(spots[at][1]) - 6), f"{values[at]:g}") for at in at_ends)
-    return lines + format_html_join("", _SPARK_DOT, dots) + format_html_join("", _SPARK_MOST, told)
+    told = ((at, float(spots[at][0]), float(spots[at][1]) - 6, f"{values[at]:g}") for at in at_ends)
+    return lines + format_html_join("", _SPARK_DOT, dots) + _spark_numbers(told, len(points) - 1)
 
 
 _SECTION = (
