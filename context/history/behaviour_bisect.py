@@ -411,6 +411,8 @@ class _Bisect:
                 _key(item["type"], item["id"]): (section["label"], item.get("text", ""))
                 for section in record.sections
                 for item in section["items"]
+                # It names the day of the request, which no change brought about.
+                if item["type"] != "frame"
             }
             failed = tuple(f"{label}: {reason}" for label, reason in record.failed_sections)
             self._states[moment] = _State(items, failed)

@@ -43,7 +43,7 @@ from memory.lifecycle.job_words import handler_label, result_text
 from memory.lifecycle.judge_backlog import TO_RERUN, Status, judgeable, judged_work_open
 from memory.models import Event, EventKind, Job, MemoryReview
 from memory.registrations import job_sources
-from memory.services.events import RepeatedKey, events_record
+from memory.services.events import RecordedEvent, RepeatedKey, erased_keys, events_record
 from nousweb.lib import Conflict, DomainError, clock
 from nousweb.lib.background import repeat
 from nousweb.lib.tracing import span
@@ -66,7 +66,12 @@ def activity_record(job: Job) -> bool:
     handler = handlers().get(job.handler)
     if handler is None or not (handler.learns or job.handler in DREAM):
         return False
-    record = partial(events_record, agent=job.agent, by=BY, persona=Persona.SUBCONSCIOUS)
+
+    def record(events: list[Draft]) -> list[RecordedEvent]:
+        erased = erased_keys(job.agent, Persona.SUBCONSCIOUS, [event["key"] for event in events])
+        left = [event for event in events if event["key"] not in erased]
+        return events_record(agent=job.agent, events=left, by=BY, persona=Persona.SUBCONSCIOUS) if left else []
+
     label = handler_label(job.handler)
     told: Draft = {"handler": job.handler, "subject_type": job.subject_type, "subject_id": job.subject_id}
     done: Draft = {
@@ -97,7 +102,7 @@ def activity_record(job: Job) -> bool:
             {**loop, **done, "kind": EventKind.SUBCONSCIOUS_OUTPUT.value, "ts": job.finished_at},
         ]
         recorded = record(events=drafts)
-    return not recorded[-1].repeated
+    return bool(recorded) and not recorded[-1].repeated
 
 
 def activities_heal() -> int:

@@ -31,7 +31,7 @@ class Period:
         """Its first and last day, or its hours within a day."""
         start, end = self.start, self.end
         if start and end and end - start < timedelta(hours=23):
-            return f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}"
+            return f"{start:%Y-%m-%d %H:%M} to {end:{'%H:%M' if start.date() == end.date() else '%Y-%m-%d %H:%M'}}"
         last = end - timedelta(microseconds=1) if end else None
         if start and last:
             return f"{start:%Y-%m-%d}" if start.date() == last.date() else f"{start:%Y-%m-%d} to {last:%Y-%m-%d}"

@@ -4,7 +4,7 @@ Source: seed "Agentic Memory System", Derivation Pipelines.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -109,7 +109,7 @@ def _record(
 ) -> list[RecordedEvent]:
     now = clock.now()
     known = _known(agent, persona, drafts)
-    erased = _erased(agent, persona, drafts)
+    erased = erased_keys(agent, persona, [draft.key for draft in drafts])
     own_loop = f"loop-{uuid.uuid4().hex}"
     held_loops = _loop_keys(agent, persona, drafts)
     keys = dict(held_loops)
@@ -196,11 +196,11 @@ def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Ev
     return {event.key: event for event in held if event.key}
 
 
-def _erased(agent: Agent, persona: str, drafts: list[EventDraft]) -> set[str | None]:
-    """The keys of events that people erased."""
-    keys = {ImportedMemory.digest(draft.key): draft.key for draft in drafts if draft.key}
-    known = ImportedMemory.objects.filter(agent=agent, persona=persona, system=ImportedMemory.AGENT, key__in=keys)
-    return {keys[digest] for digest in known.values_list("key", flat=True)}
+def erased_keys(agent: Agent, persona: str, keys: Iterable[str | None]) -> set[str | None]:
+    """Those of the keys that named events which people erased. One statement, none without keys."""
+    named = {ImportedMemory.digest(key): key for key in keys if key}
+    known = ImportedMemory.objects.filter(agent=agent, persona=persona, system=ImportedMemory.AGENT, key__in=named)
+    return {named[digest] for digest in known.values_list("key", flat=True)}
 
 
 def _store(agent: Agent, persona: str, events: list[Event], by: Principal, declared: Mapping[int, str]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from identity.models import Agent
 from identity.principal import Principal
 from memory.layers.event_validation import EVENT_FIELDS, MAX_KEY_CHARACTERS, events_check
-from memory.services.events import events_record
+from memory.services.events import erased_keys, events_record
 from memory.transfer.import_dry_run import placing
 from memory.transfer.json_stream import (
     BadEntry,
@@ -329,8 +329,12 @@ def conversation_import(
             events_check(events, persona=persona, now=clock.now())
     stored = repeated = 0
     for batch, events, share in _batches(source, format, keys, Counter()):
-        with placing(batch):
-            recorded = events_record(agent=agent, events=events, by=by, persona=persona)
+        erased = erased_keys(agent, persona, [event["key"] for event in events])
+        kept = [(entry, event) for entry, event in zip(batch, events, strict=True) if event["key"] not in erased]
+        left_out.update(["erased by a person"] * (len(batch) - len(kept)))
+        with placing([entry for entry, _ in kept]):
+            told = [event for _, event in kept]
+            recorded = events_record(agent=agent, events=told, by=by, persona=persona) if told else []
         again = sum(one.repeated for one in recorded)
         stored, repeated = stored + len(recorded) - again, repeated + again
         progress(share, stored, repeated)

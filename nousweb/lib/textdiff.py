@@ -169,7 +169,12 @@ class _RowBuilder:
 def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
     """Replace long runs of equal rows by gaps; a text without any change stays unfolded."""
     changes = [place for place, row in enumerate(rows) if row.kind != "equal"]
-    near = {place for change in changes for place in range(change - context, change + context + 1)}
+    near: set[int] = set()
+    end = 0
+    for change in changes:
+        # Each place once: a client may ask for the whole text around each of thousands of changes.
+        near.update(range(max(end, change - context), min(change + context + 1, len(rows))))
+        end = change + context + 1
     kept: list[Row] = []
     for is_near, run in groupby(range(len(rows)), key=lambda place: not near or place in near):
         lines = tuple(rows[place] for place in run)

@@ -85,6 +85,12 @@ def test_bisect_names_the_changes_that_made_the_difference(ada, history):
     assert found.prompts < found.changes
 
 
+def test_bisect_takes_the_date_of_a_question_about_a_time_for_no_change(ada, history):
+    asked = ContextRequest("s", "How did the ledger export go yesterday?")
+    found = behaviour_bisect(ActorMemory(ada), asked, since=ago(85), until=ago(1))
+    assert "frame" not in {item.type for one in found.differences for item in one.items}
+
+
 def test_bisect_of_a_quiet_span_finds_nothing(ada, history):
     found = bisect(ada, 54, 51)
     assert found.differences == []

@@ -102,7 +102,7 @@ def test_question_about_a_time_is_answered_by_time(api, actor_token, diary, subt
             assert diary[day][place] in body["system_prompt"]
             asked = body["explanation"]["intent"]["time"]["start"][:10]
             assert asked in ("2026-01-05", day)
-            assert f"\nToday is 2026-01-14. The input asks about {asked}" in body["system_prompt"]
+            assert f"\nToday is 2026-01-14. The input asks about this time: {asked}" in body["system_prompt"]
 
 
 def test_topic_ranks_within_the_time_that_is_asked_about(api, actor_token, ada, system, diary):

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from identity.principal import Principal
 from memory.lifecycle.handlers import DREAM
 from memory.lifecycle.job_words import handler_label
 from memory.lifecycle.runner import activities_heal, activity_record, dream_queue, job_run
 from memory.models import Event, Job, LoopSummary
 from memory.services.episodes import episode_close, episode_open
+from memory.services.erasure import event_erase
 from memory.services.events import events_record
 from memory.tasks import backfill_layers
 from nousweb.lib import clock
@@ -82,6 +84,17 @@ def test_activity_of_a_killed_worker_is_logged_later_and_once(ada, episode):
     assert backfill_layers()["activities"] == 1
     assert (activities_heal(), Event.objects.count()) == (0, before + 2)
     assert LoopSummary.objects.get(persona="subconscious").event_count == 4
+
+
+def test_activities_are_logged_after_the_opening_of_their_dream_was_erased(ada, charlie):
+    dream_queue()
+    work()
+    opening = Event.objects.get(agent=ada, kind="subconscious_prompt")
+    event_erase(event=opening, by=Principal.of_user(charlie), reason="It was private.")
+    before = Event.objects.filter(agent=ada).count()
+    part = Job.objects.filter(agent=ada, handler__in=DREAM).first()
+    Job.objects.filter(pk=part.pk).update(queued_at=part.queued_at + timedelta(microseconds=1))
+    assert (activities_heal(), Event.objects.filter(agent=ada).count()) == (1, before + 1)
 
 
 def test_activity_that_cannot_be_logged_costs_the_job_nothing(ada, actor, system):

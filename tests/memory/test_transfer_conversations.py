@@ -11,7 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import transaction
 
+from identity.principal import Principal
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
+from memory.services.erasure import event_erase
 from memory.services.loops import derived_backfill
 from tests.security.scale import scaled
 
@@ -79,6 +81,15 @@ def test_conversation_import_of_locomo_sessions(run):
     assert (loop.summary, loop.event_count, loop.covered_events) == (
         "Input: Ann: Hi!\nOutput: Ben: Hello. [a red dog]", 2, 2,
     )  # fmt: skip
+
+
+def test_conversation_import_leaves_out_what_people_erased_and_goes_on(run, charlie):
+    lines = [json.dumps({"kind": "user_input", "content": f"Turn {number}."}) for number in range(3)]
+    run("jsonl", "\n".join(lines), name="talk.jsonl")
+    event_erase(event=Event.objects.get(content="Turn 1."), by=Principal.of_user(charlie), reason="It was private.")
+    said = run("jsonl", "\n".join([*lines, json.dumps({"kind": "user_input", "content": "New."})]), name="talk.jsonl")
+    assert [content for _, content, _ in told()] == ["Turn 0.", "Turn 2.", "New."]
+    assert "erased" in said
 
 
 def test_conversation_import_of_one_of_several(run):

@@ -54,7 +54,7 @@ def test_doctor_says_what_to_do(db, settings, tmp_path, monkeypatch):
     ("answer", "told"),
     [
         ('{"data": [{"id": "llama3.1:8b"}]}', "ok     Model: llama3.1:8b at http://127.0.0.1:"),
-        ('{"data": [{"id": "tiny"}]}', "is not there, but: tiny\n       Name one of these in NOUS_JUDGE_MODEL"),
+        ('{"data": [{"id": "tiny"}]}', "is not in its list: tiny\n       Name one of these in NOUS_CHAT_MODEL"),
         (401, "answers 401\n       Check the key."),
         (404, "answers 404\n       Most addresses for NOUS_JUDGE_BASE_URL end in /v1."),
         (None, "no list of models (<urlopen error"),

@@ -251,7 +251,7 @@ class ResolvedRequest:
         asks about none, so that prompts of other inputs stay the same from day to day."""
         period = self.analysis.intent.time.period
         today = self.now.astimezone(self.zone)
-        return f"Today is {today:%Y-%m-%d}. The input asks about {period}." if period else ""
+        return f"Today is {today:%Y-%m-%d}. The input asks about this time: {period}." if period else ""
 
     def _time_as_json(self) -> dict[str, str | None] | None:
         """The period that is asked about, in the user's time."""

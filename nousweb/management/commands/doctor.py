@@ -6,7 +6,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -119,21 +121,24 @@ def _model() -> Iterator[DoctorFinding]:
         yield DoctorFinding("Model", "none, so the playground shows prompts without answers")
         return
     headers = {"Authorization": f"Bearer {settings.OPENAI_API_KEY}"} if settings.OPENAI_API_KEY else {}
-    address = f"{settings.JUDGE_BASE_URL.rstrip('/')}/models"
+    place = urlsplit(settings.JUDGE_BASE_URL.rstrip("/"))
+    # Without a name and a password before the host, which nobody else may read.
+    base = place._replace(netloc=place.netloc.rpartition("@")[2]).geturl()
+    address = f"{base}/models"
     if model_provider() == "anthropic":
         headers = {"x-api-key": settings.ANTHROPIC_API_KEY, "anthropic-version": "2023-06-01"}
-        address = f"{settings.JUDGE_BASE_URL.rstrip('/')}/v1/models?limit=1000"
+        address = f"{base}/v1/models?limit=1000"
     state, advice = f"{name} at {address}", ""
     try:
         with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=5) as answer:  # noqa: S310 - of our settings
             known = [str(one["id"]) for one in json.load(answer)["data"]]
         if name not in known:
-            state += f" is not there, but: {', '.join(known[:10])}"
-            advice = "Name one of these in NOUS_JUDGE_MODEL, or load that model there."
+            state += f" is not in its list: {', '.join(known[:10])}"
+            advice = "Name one of these in NOUS_CHAT_MODEL or NOUS_JUDGE_MODEL, or load that model there."
     except urllib.error.HTTPError as error:
         state += f": answers {error.code}"
         advice = "Check the key." if error.code in (401, 403) else "Most addresses for NOUS_JUDGE_BASE_URL end in /v1."
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         state += f": no list of models ({error})"
         advice = "Start that server, or correct NOUS_JUDGE_BASE_URL; in a container 127.0.0.1 is the container itself."
     yield DoctorFinding("Model", state, advice, grave=False)
