@@ -312,7 +312,7 @@ def test_failed_prompt_with_a_contested_fact_suggests_to_resolve_it_and_no_side(
     ]
     assert page.context["suggested"][1][1] == review.old, "of both sides the one that the answer refers to"
     assert f'href="{review.get_absolute_url()}"' in text_of(page)
-    assert "had the contested fact" in text_of(page)
+    assert "had the contradicted fact" in text_of(page)
 
 
 def test_failed_prompt_suggests_the_fact_that_took_the_place_of_one_it_had(ada, actor, console, reviewer, billing):
