@@ -72,7 +72,9 @@ def well(monkeypatch: pytest.MonkeyPatch) -> None:
 # What needs a person
 
 
-def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: Principal, bob: User) -> None:
+def test_items_are_titled_by_what_they_change(
+    ada: Agent, bruno: Agent, actor: Principal, bob: User, alice: User
+) -> None:
     with clock.at(ago(days=3)):
         identity_propose(
             agent=ada, section="values", content="# Values\n- Truth first. Never promise a date.", by=actor
@@ -95,7 +97,9 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     assert re.search('class="queue-title"[^>]*>.{,80}<ins>Tea.</ins>', listed)
     with noon():
         page = text_of(client)
+        viewers = text_of(browser(alice))
     assert re.search("Applied without review</h3> <a[^>]*>Keep or undo</a> .*<ins>Tea.</ins>", page)
+    assert "Applied without review</h3> </div>" in viewers, "who may do neither"
     for item in shown.items:
         assert f'href="{item.url}"' in page
         assert client.get(item.url).status_code == 200
