@@ -12,6 +12,7 @@ from context.services.agent_settings import context_pin
 from identity.models import AuditEvent
 from memory.models import Episode, EpisodeEvent, Fact
 from memory.services.facts.changes import fact_invalidate
+from nousweb.console.memory.views import memory_health
 from nousweb.console.tasks import keep_figures, keep_health_scores
 from nousweb.lib import clock
 from tests.factories import make_events, make_facts, make_principal, make_review, make_run
@@ -285,7 +286,7 @@ def test_number_of_statements_stays_and_lists_are_paged(ada, actor, system, bob,
         assert not {fact.pk for fact in first.rows} & {fact.pk for fact in second.rows}
 
 
-def test_finding_says_in_how_many_prompts_its_facts_were(ada, actor, system, bob):
+def test_finding_says_in_how_many_prompts_its_facts_were(ada, actor, system, bob, monkeypatch):
     facts = make_facts(ada, ["Tea is at four.", "tea is at four"], system)
     person = browser(bob)
     assert "answered prompt" not in person.get(PAGE).content.decode()
@@ -293,3 +294,8 @@ def test_finding_says_in_how_many_prompts_its_facts_were(ada, actor, system, bob
     for fact in facts:
         show(run, fact)
     assert "In 1 answered prompt of the last 7 days." in person.get(PAGE).content.decode()
+    monkeypatch.setattr(memory_health, "USES_READ", 2)
+    run = make_run(ada, actor)
+    for fact in facts:
+        show(run, fact)
+    assert "In at least 2 answered prompts of the last 7 days." in person.get(PAGE).content.decode(), "not all are read"

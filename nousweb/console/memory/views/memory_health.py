@@ -60,10 +60,11 @@ NAMES_SHOWN = 3
 """Facts of a finding that are quoted."""
 
 
-def _problem(one: HealthFindingCount, points: float, prompts: Collection[UUID]) -> dict[str, Any]:
+def _problem(one: HealthFindingCount, points: float, prompts: Collection[UUID], is_part: bool) -> dict[str, Any]:
     """A finding that lists facts: their number, of how many, the points that they take and of what these are made, what
-    the page that lists them is for, its class in the picture of the score, and how many prompts had these facts."""
-    least, plural = "at least " * (one.number > len(one.named)), "" if len(prompts) == 1 else "s"
+    the page that lists them is for, its class in the picture of the score, and how many prompts had these facts, at
+    least if that `is_part` of them."""
+    least, plural = "at least " * is_part, "" if len(prompts) == 1 else "s"
     return {
         "finding": one.finding,
         "number": one.number,
@@ -97,12 +98,20 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     texts = {str(key): text for key, text in named.values_list("pk", "content")}
     uses = MemoryUsage.objects.filter(agent=scope.agent, persona__in=scope.memory.personas, item_type=ItemType.FACT)
     uses = uses.filter(at__gte=clock.now() - RECENT, item_id__in=[key for one in counted for key in one.named])
-    shown = list(uses.order_by("-at").values_list("item_id", "run")[:USES_READ])
+    shown = uses.order_by("-at").values_list("item_id", "run")[:USES_READ]
+    prompts: dict[str, set[UUID]] = {}
+    for key, run in shown:
+        prompts.setdefault(key, set()).add(run)
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
         {
-            **_problem(one, (tenths[place] + (place in up)) / 10, {run for key, run in shown if key in one.named}),
+            **_problem(
+                one,
+                (tenths[place] + (place in up)) / 10,
+                {run for key in one.named for run in prompts.get(key, ())},
+                one.number > len(one.named) or len(shown) >= USES_READ,
+            ),
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
             "facts": [
                 (Truncator(texts[key]).chars(100), memory_url(scope.agent.slug, ItemType.FACT, key) + scope.suffix)
