@@ -28,6 +28,7 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.states import OPENED
 from nousweb.lib import clock
 from nousweb.lib.visible_text import visible_plain
+from nousweb.lib.word_overlap import words_of
 
 HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at", "source_changed_at"})
 """Fields that the action itself tells of."""
@@ -380,9 +381,10 @@ def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
 def evidence_quote(text: str, about: str, *, shared: int = 1, around: int = 160) -> dict[str, str] | None:
     """The sentence of a text that shares most words with what it is evidence for (`said`), and so many characters
     `before` and `after` it; None if no sentence shares that many words."""
-    words = {word.text for word in content_words(about)}
-    sentences = _SENTENCE.finditer(text[:MAX_CHARACTERS_READ])
-    found = [(len(words.intersection(word.text for word in content_words(one[0]))), one) for one in sentences]
+    # What has no words of content is compared by all of its words.
+    read = _content_of if _content_of(about) else words_of
+    words, sentences = read(about), _SENTENCE.finditer(text[:MAX_CHARACTERS_READ])
+    found = [(len(words & read(one[0])), one) for one in sentences]
     number, best = max(found, key=itemgetter(0), default=(0, None))
     if best is None or number < shared:
         return None
@@ -392,6 +394,10 @@ def evidence_quote(text: str, about: str, *, shared: int = 1, around: int = 160)
         "said": best[0],
         "after": text[best.end() : end] + ("…" if end < len(text) else ""),
     }
+
+
+def _content_of(text: str) -> frozenset[str]:
+    return frozenset(word.text for word in content_words(text))
 
 
 def source_run(fact: Fact, by: Principal) -> Any:

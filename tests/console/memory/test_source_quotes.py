@@ -29,6 +29,13 @@ def test_long_source_is_cut_around_the_sentence() -> None:
     assert len("".join(found)) < 450
 
 
+def test_fact_of_words_without_content_is_found_by_them() -> None:
+    found = quote("She is you.", "Look at the picture. She is you, twenty years ago. He is not.")
+    assert found is not None
+    assert found[1] == "She is you, twenty years ago."
+    assert quote("She is you.", "Look at the picture.") is None
+
+
 @pytest.mark.parametrize("told", ["Nothing alike.", ""])
 def test_source_that_shares_no_word_is_no_evidence(told: str) -> None:
     assert quote("Lives near harbour.", told) is None
