@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, islice
@@ -605,7 +605,7 @@ def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str
     ]
 
 
-def _cause(candidate: Mapping[str, Any] | None, asked: Collection[str], time: Mapping[str, str]) -> dict[str, Any]:
+def _cause(candidate: Mapping[str, Any] | None, asked: Set[str], time: Mapping[str, str]) -> dict[str, Any]:
     """Why a memory is in the prompt; None: it always is. `asked` are the words of the question, and `time` is what it
     asks about, if anything."""
     if candidate is None:

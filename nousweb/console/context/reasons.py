@@ -4,7 +4,7 @@ The log has no words, only their share of the question (`lexical`) and the close
 words are only named where the search matched some.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -21,7 +21,7 @@ ENDINGS, LEAST_STEM = frozenset(("ment", "er", "al", "ion")), 5
 """What two forms of a word may differ by that the search reads as one, and the letters that they share at least."""
 
 
-def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Mapping[str, str]) -> str:
+def reason_of(candidate: Mapping[str, Any], asked: Set[str], time: Mapping[str, str]) -> str:
     """Why a candidate is in the prompt: its pin, the `time` that the question asks about, as its intent has it, or what
     it has in common with the words that are `asked`."""
     if fixed := _whatever_it_says(candidate):
@@ -40,7 +40,7 @@ def reason_of(candidate: Mapping[str, Any], asked: Collection[str], time: Mappin
     return " · ".join([*told, "one of the most recent"] if candidate.get("place") == "tail" else told)
 
 
-def short_reason(candidate: Mapping[str, Any], asked: Collection[str], time: Mapping[str, str]) -> str:
+def short_reason(candidate: Mapping[str, Any], asked: Set[str], time: Mapping[str, str]) -> str:
     """The same in a word or two, where there is no room for more."""
     if fixed := _whatever_it_says(candidate):
         return fixed
@@ -51,7 +51,7 @@ def short_reason(candidate: Mapping[str, Any], asked: Collection[str], time: Map
     return "meaning" if (candidate.get("cosine") or 0) >= LOOSE or candidate["type"] != "event" else "conversation"
 
 
-def distance_of(candidate: Mapping[str, Any], asked: Collection[str]) -> str:
+def distance_of(candidate: Mapping[str, Any], asked: Set[str]) -> str:
     """What little a candidate has in common with the question that is too far from it."""
     if said := _said(candidate, asked):
         return f"only {_says(said[:2]).removeprefix('says ')}"
@@ -81,7 +81,7 @@ def _whatever_it_says(candidate: Mapping[str, Any]) -> str:
     return "pinned" if candidate.get("pinned") else LATEST if candidate["verdict"] == "included" and is_below else ""
 
 
-def _said(candidate: Mapping[str, Any], asked: Collection[str]) -> list[str]:
+def _said(candidate: Mapping[str, Any], asked: Set[str]) -> list[str]:
     """The words of a candidate that the question has too, as it writes them; none where the search matched none."""
     if not candidate.get("lexical"):
         return []
@@ -93,12 +93,12 @@ def _said(candidate: Mapping[str, Any], asked: Collection[str]) -> list[str]:
     return list(found.values())
 
 
-def _among(word: str, others: Collection[str]) -> bool:
+def _among(word: str, others: Set[str]) -> bool:
     """Whether a word, or another form of it, is among the others."""
     return word in others or any(
-        len(short) >= LEAST_STEM and long.startswith(short) and long[len(short) :] in ENDINGS
-        for other in others
-        for short, long in [sorted((word, other), key=len)]
+        (len(word) >= LEAST_STEM and word + ending in others)
+        or (word.endswith(ending) and len(stem := word.removesuffix(ending)) >= LEAST_STEM and stem in others)
+        for ending in ENDINGS
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from datetime import timedelta
 
 import pytest
@@ -21,6 +22,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.console.context.presentation import contested_links
+from nousweb.console.context.reasons import reason_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
@@ -142,6 +144,16 @@ def test_inspector_of_the_past_does_not_look_for_what_was_not_known(ada, actor, 
     page = text(browser(alice).get(URL, asked | {"as_of": before}))
     assert "Penguins breed" not in page
     assert "No memory has or fits these words." in page
+
+
+def test_reason_names_other_forms_of_asked_words_also_among_thousands():
+    said = " ".join(["We made the deployment and a shipment.", *(f"said{place}" for place in range(20_000))])
+    asked = {"deploy", "ship", *(f"asked{place}" for place in range(20_000))}
+    candidate = {"type": "fact", "verdict": "included", "text": said, "lexical": 0.1, "cosine": 0.1}
+    began = time.process_time()
+    assert reason_of(candidate, asked, {}) == "says “deployment”", "what is too short is another word"
+    assert reason_of(candidate | {"text": "The deploy."}, {"deployment"}, {}) == "says “deploy”"
+    assert time.process_time() - began < 5, "each word with each takes minutes"
 
 
 def test_inspector_says_that_a_tool_result_is_there_whatever_it_says(ada, actor, alice):
