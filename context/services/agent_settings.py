@@ -15,7 +15,7 @@ from uuid import UUID
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from context.engine.analysis.agent_time import RECENT_KEY, ZONE_KEY, RecentMode, zone_check
+from context.engine.analysis.agent_time import RECENT_KEY, ZONE_KEY, RecentMode, zone_check, zone_of_city
 from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.analysis.profiles import (
     BUILT_IN,
@@ -383,7 +383,7 @@ KEPT: Mapping[str, Callable[[Any, Agent], object]] = {
     AUTONOMY_KEY: _autonomy_kept,
     CONSENT_KEY: lambda policy, agent: policy.as_json(),
     CONFIGURED: lambda language, agent: language_check(language),
-    ZONE_KEY: lambda zone, agent: zone_check(zone),
+    ZONE_KEY: lambda zone, agent: zone_check(zone_of_city(zone)),
     RECENT_KEY: _recent_kept,
     SERVES_USERS: lambda serves, agent: serves,
 }

@@ -48,7 +48,7 @@ TRUST_WORDS = {
 }
 ORIGIN_WORDS = {
     Trust.PERSON: "A person wrote these words.",
-    Trust.AGENT: "These are the agent's own words.",
+    Trust.AGENT: "The agent recorded these words.",
     Trust.TOOL: "These words come from a tool.",
     Trust.IMPORTED: "These words come from another system.",
     Trust.WEB: "These words come from the web.",

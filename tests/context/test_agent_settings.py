@@ -240,6 +240,7 @@ def test_settings_of_time_are_checked_and_audited(admin):
     assert_problem(admin.put("/settings", {"recent": "often"}, AGENT), 422, "invalid")
     record = AuditEvent.objects.get(action="agent.configure")
     assert record.after == {"time_zone": "Europe/Berlin", "recent": "always"}
+    assert settings_put(admin, time_zone="new york")["time_zone"] == "America/New_York", "a city as people type it"
     assert settings_put(admin, time_zone="", recent="on questions")["time_zone"] == ""
 
 

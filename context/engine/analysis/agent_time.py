@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
 
@@ -367,6 +367,13 @@ def zone_check(name: str, *, field: str = "time_zone") -> str:
             f"There is no time zone {name[:60]!r}; it is a name such as Europe/Berlin.", field=field
         ) from error
     return name
+
+
+def zone_of_city(city: str) -> str:
+    """The name of the only time zone that is named after a city; `city` itself if there is none."""
+    wanted = city.strip().replace(" ", "_").casefold()
+    found = [zone for zone in available_timezones() if zone.rpartition("/")[2].casefold() == wanted]
+    return found[0] if len(found) == 1 else city
 
 
 def zone_of(agent: Agent, named: str = "") -> ZoneInfo:

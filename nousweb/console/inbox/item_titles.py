@@ -125,14 +125,23 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
 
 
 def _rows(diff: TextDiff) -> list[Row]:
-    """The changed lines with words, those first that say the most: a line that only moved says less than another, and
-    a heading less than what stands below it."""
-    told = [
-        (row, text) for row in diff.rows if row.kind not in ("equal", "gap") and (text := span_text(row.spans).strip())
-    ]
-    gone = {text for row, text in told if row.kind == "removed"}
-    told.sort(key=lambda each: (each[0].kind == "removed", each[1] in gone, each[1].startswith("#")))
-    return [row for row, _ in told]
+    """The changed lines with words, those first that say the most: a line that only moved, or got another number in
+    its list, says less than another, and a heading less than what stands below it."""
+    told = [row for row in diff.rows if row.kind not in ("equal", "gap") and span_text(row.spans).strip()]
+    gone = {_bare(row.old_spans) for row in told}
+    told.sort(
+        key=lambda row: (
+            row.kind == "removed",
+            _bare(row.new_spans) in gone,
+            span_text(row.spans).lstrip().startswith("#"),
+        )
+    )
+    return told
+
+
+def _bare(spans: Iterable[DiffSpan]) -> str:
+    """A line without its mark or number in a list."""
+    return _MARKS.sub("", span_text(spans).strip(), count=1)
 
 
 def changed_words(old: str, new: str) -> ItemTitle | None:

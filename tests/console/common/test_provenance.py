@@ -206,8 +206,8 @@ def test_what_a_person_verified_is_not_said_to_be_a_persons_words(
     fact = fact_learn(agent=ada, content="The export runs at 3.", by=actor).fact
     page = reverse("agent_fact", args=["ada", fact.pk])
     told = markup(browser(alice).get(page))
-    assert "These are the agent's own words." in told.replace("&#x27;", "'")
+    assert "The agent recorded these words." in told.replace("&#x27;", "'")
     assert "People verified them" not in told
     fact_confirm(fact=fact, by=reviewer)
     told = markup(browser(alice).get(page))
-    assert "These are the agent's own words. People verified them." in told.replace("&#x27;", "'")
+    assert "The agent recorded these words. People verified them." in told.replace("&#x27;", "'")

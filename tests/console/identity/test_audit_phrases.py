@@ -69,3 +69,6 @@ def test_line_that_only_moved_says_less_than_one_in_other_words():
     old = "A true picture before a quick answer.\nThe sleep of the person on call."
     told = changed_words(old, "The sleep of the person on call.\nA quick answer before a complete one.")
     assert told.words == "A quick answer before a complete one."
+    old = "1. Customers first.\n2. A true picture before a quick answer.\n3. The sleep of the person on call."
+    told = changed_words(old, "1. Customers first.\n2. The sleep of the person on call.\n3. Speed before everything.")
+    assert told.words == "Speed before everything.", "nor does another number"
