@@ -168,7 +168,7 @@ class PairOutcome:
         title = ItemTitle.plain(holds) if len(KEEPS[resolution]) > 1 else _pair_words(holds, diff_texts(other, holds))
         values = [span.text for span in title.spans if span.kind == "added"]
         if len(values) == 1 and len(values[0]) <= MAX_VALUE and resolution != Resolution.SAME:
-            phrase += f"{'' if phrase == 'Kept' else ' to'} {values[0]}"
+            phrase += f"{'' if phrase == 'Kept' else ' to'} {values[0].strip()}"
         return cls(phrase, title, f"{was}: {other}")
 
 
@@ -282,13 +282,20 @@ def _short(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
 
 
 def cut_words(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan, ...]:
-    """The characters from `start` up to `end`."""
-    pieces, at = [], 0
-    for span in spans:
+    """The characters from `start` up to `end`, without marks on white space at the edges of a change; where it joins or
+    parts words of the other text, it stays marked."""
+    spans, pieces, at = tuple(spans), list[DiffSpan](), 0
+    for place, span in enumerate(spans):
         text = span.text[max(start - at, 0) : max(end - at, 0)]
-        # White space at the edges of a change is not marked.
-        inner = (span.kind != "equal" and text.strip()) or text
-        before, _, after = text.partition(inner) if inner else (text, "", "")
-        pieces += [DiffSpan(before), DiffSpan(inner, span.kind), DiffSpan(after)]
         at += len(span.text)
+        inner = text
+        if text and span.kind != "equal":
+            before, after = (
+                next((one.text for one in beside if one.kind != span.kind), " ")
+                for beside in (spans[:place][::-1], spans[place + 1 :])
+            )
+            is_apart = before[-1].isspace() or after[0].isspace()
+            inner = (is_apart and text.strip()) or text
+        before, _, after = text.partition(inner) if inner else ("", "", "")
+        pieces += [DiffSpan(before), DiffSpan(inner, span.kind), DiffSpan(after)]
     return tuple(piece for piece in pieces if piece.text)

@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.console.inbox.item_titles import ItemTitle, changed_words, cut_words, is_rewritten
+from nousweb.console.inbox.item_titles import ItemTitle, changed_words, is_rewritten
 from nousweb.console.templatetags.visible import marked
 from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.textdiff import Row, TextDiff, folded, span_text
@@ -110,7 +110,7 @@ def _words(row: Row) -> Iterator[str]:
         yield _changed(row.old_spans, row.kind, "removed")
         yield _changed(row.new_spans, row.kind, "added")
     else:
-        edited = _marked_words(cut_words(row.spans, 0, len(span_text(row.spans))))
+        edited = _marked_words(row.spans)
         yield f'<span class="diff-text is-edited" data-mark=" " dir="{_direction(row.new_spans)}">{edited}</span>'
 
 
