@@ -88,10 +88,15 @@ BULK_RESOLUTIONS = (
 """Resolutions that can be applied to several reviews at once."""
 
 
-def bulk_resolutions(kind: str) -> list[MemoryReview.Resolution]:
-    """Those that a review of this kind takes in a list. A quarantined text is not in it, so nobody allows it there."""
+def bulk_resolutions(kind: str) -> dict[str, int]:
+    """Those that a review of this kind takes in a list, each with its place among all. A quarantined text is not in it,
+    so nobody allows it there."""
     unread = (Resolution.ALLOW,) if kind == Kind.QUARANTINED else ()
-    return [each for each in RESOLUTIONS[kind] if each in BULK_RESOLUTIONS and each not in unread]
+    return {
+        each.value: place
+        for place, each in enumerate(RESOLUTIONS[kind], 1)
+        if each in BULK_RESOLUTIONS and each not in unread
+    }
 
 
 VERDICT_RESOLUTIONS = {

@@ -33,6 +33,7 @@ from nousweb.lib.word_overlap import words_of
 HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at", "source_changed_at"})
 """Fields that the action itself tells of."""
 MAX_CHARACTERS_READ = 20_000
+MAX_SAID = 300
 _SENTENCE = re.compile(r"[^\s.!?](?:[^.!?\n]|[.!?](?=\S))*[.!?]*")
 
 
@@ -379,20 +380,25 @@ def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
 
 
 def evidence_quote(text: str, about: str, *, shared: int = 1, around: int = 160) -> dict[str, str] | None:
-    """The sentence of a text that shares most words with what it is evidence for (`said`), and so many characters
-    `before` and `after` it; None if no sentence shares that many words."""
+    """The sentence of a text that shares most words with what it is evidence for (`said`, up to MAX_SAID characters),
+    and so many characters `before` and `after` it; None if no sentence shares that many words, or all that there
+    are."""
     # What has no words of content is compared by all of its words.
     read = _content_of if _content_of(about) else words_of
-    words, sentences = read(about), _SENTENCE.finditer(text[:MAX_CHARACTERS_READ])
-    found = [(len(words & read(one[0])), one) for one in sentences]
-    number, best = max(found, key=itemgetter(0), default=(0, None))
-    if best is None or number < shared:
+    words, sentences = read(about), [(one, read(one[0])) for one in _SENTENCE.finditer(text[:MAX_CHARACTERS_READ])]
+    found = [
+        (number, one)
+        for one, own in sentences
+        if (number := len(words & own)) >= max(1, min(shared, len(words), len(own)))
+    ]
+    best = max(found, key=itemgetter(0), default=(0, None))[1]
+    if best is None:
         return None
     start, end = max(best.start() - around, 0), best.end() + around
     return {
         "before": f"…{text[start : best.start()].partition(' ')[2]}" if start else text[: best.start()],
-        "said": best[0],
-        "after": text[best.end() : end] + ("…" if end < len(text) else ""),
+        "said": best[0] if len(best[0]) <= MAX_SAID else f"{best[0][: MAX_SAID - 1]}…",
+        "after": text[best.end() : end] + ("…" if end < len(text) else "") if len(best[0]) <= MAX_SAID else "",
     }
 
 

@@ -503,8 +503,8 @@ def item_change(request: HttpRequest, by: Principal, item_type: str, pk: UUID, c
     part, extra = InboxFilter.of(request.GET), {}
     following = part.place(pk, by)["following"] if change in ("snooze", "skip") else (item_type, pk)
     if change == "undo":
-        extra = {"undone": str(pk)}
-        # Who undoes from the list stays there.
+        # Who undoes from the list stays there, at its page.
+        extra = {"undone": str(pk)} | ({"after": request.GET["after"]} if "after" in request.GET else {})
         part, following = (part, None) if "listed" in request.GET else (replace(part, status="pending"), following)
     try:
         messages.success(request, CHANGES[change](request, item, by))

@@ -1,6 +1,6 @@
 """The part of the inbox that is worked through, as the address of each of its pages names it, and its tabs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
@@ -280,10 +280,10 @@ class InboxRow:
 
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
-    from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
-    shortcut that chooses it among its rivals. `collides`: the rivals that change the same lines, each with these.
-    `author`: who made it, of a token its agent. `is_everywhere`: every prompt has what it is about. `why`: what makes
-    its risk.
+    from the list, each with its place on the page of a review. `state`: what a resolution has seen. `opens_group`: it
+    leads to the list of its group. `key`: the shortcut that chooses it among its rivals. `collides`: the rivals that
+    change the same lines, each with these. `author`: who made it, of a token its agent. `is_everywhere`: every prompt
+    has what it is about. `why`: what makes its risk.
     """
 
     entry: InboxEntry
@@ -291,7 +291,7 @@ class InboxRow:
     agent: str
     author: str = ""
     kind: str = ""
-    answers: Sequence[str] = ()
+    answers: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
     meta: list[str] = field(default_factory=list)
     outcome: str = ""

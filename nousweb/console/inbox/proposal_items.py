@@ -276,7 +276,9 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         agent=proposal.agent.name,
         author=author_words(proposal),
         kind=proposal.get_section_display(),
-        answers=["keep"] if not item.is_pending else ["reject"] if item.must_open else ["approve", "reject"],
+        answers=dict.fromkeys(
+            ["keep"] if not item.is_pending else ["reject"] if item.must_open else ["approve", "reject"], 0
+        ),
         reason=proposal.reason,
         outcome="" if proposal.status in ChangeProposal.WAITING else proposal.get_status_display(),
         meta=[f"+{item.row_diff.added} −{item.row_diff.removed} lines"],

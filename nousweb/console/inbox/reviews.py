@@ -46,20 +46,15 @@ SHORTCUTS = {
     "reverse": "reject",
     "allow": "approve",
     "hold": "reject",
-    "same": "1",
-    "new_wrong": "2",
-    "different": "2",
-    "replace": "3",
-    "old_wrong": "4",
-    "both": "5",
 }
+"""Keys by resolution; the others have the number of their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
     """One resolution as a button: its label, and its effect. `told`: the texts of a pair that prompts have then.
-    `place`: where it stands on the page of its review, where a number is its key; in lists, where several kinds meet,
-    each resolution has one."""
+    `place`: where it stands on the page of its review, whose number is its key; 0 in a list of reviews on whose pages
+    it stands at several."""
 
     value: str
     label: str
@@ -71,9 +66,8 @@ class ResolutionButton:
 
     @property
     def shortcut(self) -> str:
-        """The name of its key."""
-        name = SHORTCUTS[self.value]
-        return str(self.place) if self.place and name.isdigit() else name
+        """The name of its key; "" without one."""
+        return SHORTCUTS.get(self.value, str(self.place or ""))
 
 
 RESOLUTION_BUTTONS = {

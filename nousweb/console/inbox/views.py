@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -111,7 +112,12 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
         return redirect(rows[0].url)
     today = decided_today(by)
     possible = {answer for row in rows if row.may_decide for answer in row.answers}
-    answers = [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS if answer in possible]
+    # A number is the key of an answer where it is on the page of each row that can have it.
+    answers = [
+        replace(BULK_BUTTONS[answer], place=places.pop() if len(places) == 1 else 0)
+        for answer in BULK_RESOLUTIONS
+        if (places := {row.answers[answer] for row in rows if row.may_decide and answer in row.answers})
+    ]
     return render(
         request,
         "inbox/inbox.html",
@@ -124,6 +130,7 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "next": quote(_cursor_of(entries[ROWS - 1])) if len(entries) > ROWS else "",
             "page_size": ROWS,
             "after": after,
+            "here": part.query(**{"after": after} if after else {}),
             "left": left,
             "waiting": _waiting(left, part, 0 if after or len(entries) > ROWS else len(rows), today),
             "limited": _limited(entries, by) if part.is_held_back else (),
@@ -194,8 +201,8 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
         named, _, keeps = request.POST.get("choose", "").partition(":")
         batch, chosen = uuid4(), next(iter(uuids_of([named])), None)
         items = [item for _, item in items_of(entries)]
-        if chosen not in [entry.id for entry in entries] and named != "none":
-            raise Invalid("Choose one of them, or none.", field="choose")
+        if chosen not in [entry.id for entry in entries] and (named != "none" or keeps):
+            raise Invalid(f"Choose one of them{'' if keeps else ', or none'}.", field="choose")
         try:
             kept = rival_choose(chosen, items, request, by, batch, keeps=bool(keeps))
         except DomainError as error:
@@ -225,6 +232,7 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
             else f"{len(rows)} facts that contradict a known one",
             "item": {"type": item_type, "id": pk},
             "may_review": by.may(DECIDE_RIGHTS[item_type]),
+            "may_edit": not settings.FOUR_EYES,
         },
     )
 

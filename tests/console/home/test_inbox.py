@@ -2,13 +2,16 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 from django.http import QueryDict
+from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -19,10 +22,11 @@ from identity.principal import Principal
 from identity.services.people import person_agents_set
 from identity.services.proposals import proposal_approve, proposal_reject
 from memory.comparison.compare_facts import Comparison, Kind, Reason
-from memory.models import Fact, MemoryReview
+from memory.models import Fact, MemoryReview, Subject
 from memory.services.erasure.memories import fact_erase
-from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
+from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open, review_open
 from memory.services.reviews.resolve import review_resolve
+from nousweb.console.inbox import views
 from tests.factories import make_copies, make_fact, make_person, make_principal, make_proposal, make_review, make_run
 from tests.http import browser, markup
 
@@ -197,6 +201,24 @@ def test_decision_about_two_facts_tells_what_holds_now_and_is_undone_after_it_wa
     assert f"<del>{rejected.content}</del>" in markup(inbox(bob, status="decided"))
 
 
+def test_undo_in_the_list_stays_in_its_part_and_page(
+    ada: Agent, actor: Principal, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "ROWS", 1)
+    for section in ("values", "boundaries"):
+        proposal_reject(
+            proposal=make_proposal(ada, actor, section, f"Never lie about {section}."), by=Principal.of_user(bob)
+        )
+    filtered = {"status": "decided", "agent": "ada", "q": "lie"}
+    first = inbox(bob, **filtered)
+    cursor = unquote(first.context["next"])
+    page = inbox(bob, **filtered, after=cursor)
+    undo = re.search(r'action="([^"]*/undo/[^"]*)"', markup(page).partition("item-row")[2])
+    assert undo is not None
+    back = QueryDict(browser(bob).post(unescape(undo[1])).url.partition("?")[2]).dict()
+    assert back == filtered | {"after": cursor, "undone": str(page.context["rows"][0].entry.id)}
+
+
 def test_decision_leads_to_the_latest_prompt_as_it_is_now(
     ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
 ) -> None:
@@ -244,6 +266,32 @@ def test_words_of_a_search_stand_in_the_text_of_an_item(
     assert str(question.pk) not in exported
 
 
+def test_number_gives_the_same_answer_in_a_list_as_on_the_page(
+    ada: Agent, actor: Principal, system: Principal, bob: User
+) -> None:
+    pair = make_review(ada, actor, NEVER, SOMETIMES)
+    fact = make_fact(ada, "Ann rows at dawn.", actor, subject="Ann")
+    common: dict[str, Any] = {"agent": ada, "persona": "actor", "by": system, "facts": [fact.pk]}
+    review_open(
+        **common, kind="attribute", about="asked", details={"attribute": "sport"}, reasons=[{"words": "Can it?"}]
+    )
+    review_open(
+        **common, kind="repeated", about="again", proposal=fact.content, subjects=[Subject.objects.get(name="Ann").pk],
+        details={"subject": "Carl"},
+    )  # fmt: skip
+
+    def numbers(page: Any) -> dict[str, str]:
+        shown = re.findall(r'name="answer" value="(\w+)"[^>]*?data-key="(\d)"', markup(page))
+        return dict(shown)
+
+    for kind, among in (("contradiction", {"same", "replace", "both"}), ("repeated", {"same", "both"})):
+        one = numbers(browser(bob).get(MemoryReview.objects.get(kind=kind).get_absolute_url()))
+        assert numbers(inbox(bob, kind=kind)) == {name: one[name] for name in among}, kind
+    assert numbers(inbox(bob, kind="attribute")) == {"replace": "1", "both": "2"}
+    assert numbers(inbox(bob)) == {"same": "1"}, "the others stand at other places of their pages"
+    assert pair.status == "pending"
+
+
 def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Principal, bob: User, alice: User) -> None:
     rivals = [make_proposal(ada, actor, "boundaries", f"Never {what}.") for what in ("lie", "guess", "promise")]
     group = inbox(bob).context["rows"][0]
@@ -254,7 +302,9 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
     read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
     shown = {"shown": read, "choose": str(rivals[1].pk)}
     assert browser(alice).post(group.group_url, shown).status_code == 403
-    assert browser(bob).post(group.group_url, shown | {"choose": str(uuid4())}).status_code == 422
+    for nothing in (str(uuid4()), "none:keep"):
+        refused = browser(bob).post(group.group_url, shown | {"choose": nothing})
+        assert (refused.status_code, "Choose one of them" in markup(refused)) == (422, True), nothing
     late = make_proposal(ada, actor, "boundaries", "Never rest.")
     refused = browser(bob).post(group.group_url, shown, follow=True)
     assert "Another proposal has come since" in markup(refused)
@@ -294,6 +344,10 @@ def test_rival_that_changes_other_lines_stays_pending(ada: Agent, actor: Princip
     named = re.findall(r'<p class="muted small">\s*([^,]*), [^<]*lines', markup(page))
     assert named == ["Ada"] * 3, "each names its author"
     assert [row.collides for row in page.context["rows"]] == [["change 2 (line 1)"], ["change 1 (line 1)"], ()]
+    assert "Approve, then edit the rest" in markup(page)
+    with override_settings(FOUR_EYES=True):
+        strict = markup(browser(bob).get(compare))
+    assert ("then edit" in strict, "Collides with change 1 (line 1): rejected." in strict) == (False, True)
     read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
     answer = browser(bob).post(compare, {"shown": read, "choose": f"{one.pk}:keep" if keeps else str(one.pk)})
     assert (reverse("proposal", args=[other.pk]) in answer.url) is keeps, "what collides is edited next"

@@ -92,7 +92,20 @@ def test_review_marks_the_passage_that_supports_the_change(ada: Agent, actor: Pr
     assert (
         "The queue is stuck. <mark>The data team&#x27;s pages reach you from now on, too.</mark> What is wrong?" in page
     )
-    assert "No passage shares words with the change: “The queue is stuck again.”" in page
+    assert "No passage was found: “The queue is stuck again.”" in page
+
+
+def test_review_marks_the_passage_of_short_evidence_and_cuts_a_long_one(
+    ada: Agent, actor: Principal, bob: User
+) -> None:
+    milky = f"He drinks coffee{' and milk' * 200}."
+    learned = [f"event {event.pk}" for event in make_events(ada, actor, "From now on it is coffee.", milky)]
+    identity_propose(
+        agent=ada, section="values", content="Drinks coffee.", reason="", learned_from=learned, by=actor, wait=True
+    )
+    page = markup(browser(bob).get(ChangeProposal.objects.get().get_absolute_url()))
+    assert "<mark>From now on it is coffee.</mark>" in page
+    assert f"<mark>{milky[:299]}…</mark>" in page
 
 
 def test_review_queue_starts_on_pending_with_the_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
