@@ -15,10 +15,9 @@ CHANGES_SHOWN = 4
 def since_then(then: PromptView, now: PromptView, at: datetime) -> list[dict[str, Any]]:
     """The sections that differ between the prompt that was sent `at` a time and the one now, with their tokens in both,
     and the first of what came (+), went (−) or reads otherwise (~): words, the page and the reason."""
-    requests = [view.record.request for view in (then, now)]
-    is_same_session = requests[0]["session_id"] == requests[1]["session_id"]
+    sessions = {view.record.request["session_id"] for view in (then, now)}
     # What repeats the request, or is of a session that only one of them has, no time has changed.
-    ignored = {*OWN_WORDS, "frame", *(() if is_same_session else SECTION_PAGES)}
+    ignored = {*OWN_WORDS, "frame", *(SECTION_PAGES if len(sessions) > 1 else ())}
     sections = [{row["label"]: row for row in view.told if row["key"]} for view in (then, now)]
     rows = []
     for label in dict.fromkeys([*sections[0], *sections[1]]):

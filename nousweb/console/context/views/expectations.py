@@ -231,9 +231,11 @@ def _suggested(agent: Agent, by: Principal, found: Sequence[Expectation]) -> lis
     demanded of it ("present fact <id>"); or else with one that is contested, of which nothing can be demanded before
     its review (`contest`) is resolved."""
     # Whoever may see a prompt may see the expectations of its persona.
-    same = {"agent": agent, "persona": OuterRef("persona"), "asked": OuterRef("input")}
     known = Expectation.objects.alias(asked=KT("request__input")).filter(
-        Q(active=True) | Q(updated_at__gte=OuterRef("created_at")), **same
+        Q(active=True) | Q(updated_at__gte=OuterRef("created_at")),
+        agent=agent,
+        persona=OuterRef("persona"),
+        asked=OuterRef("input"),
     )
     runs = ContextRun.objects.visible_to(by).filter(~Exists(known), agent=agent, as_of=None)
     runs = runs.only("input", "created_at", "outcome", "outcome_note").order_by("-created_at")

@@ -161,10 +161,9 @@ def questions_asked(agent: Agent, by: Principal) -> list[tuple[str, str, int]]:
 
 def _is_of(run: ContextRun, shown: PromptView) -> bool:
     """Whether a preview is of a run's own request, in its session or in none."""
-    asked = dict(shown.record.request)
-    own = {**run.request, "input": run.input.strip()}
-    if asked["session_id"] == PREVIEW:
-        own["session_id"] = PREVIEW
+    asked = shown.record.request
+    session = PREVIEW if asked["session_id"] == PREVIEW else run.session_id
+    own = {**run.request, "input": run.input.strip(), "session_id": session}
     return asked == own and shown.record.persona == run.persona
 
 

@@ -98,10 +98,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     texts = {str(key): text for key, text in named.values_list("pk", "content")}
     uses = MemoryUsage.objects.filter(agent=scope.agent, persona__in=scope.memory.personas, item_type=ItemType.FACT)
     uses = uses.filter(at__gte=clock.now() - RECENT, item_id__in=[key for one in counted for key in one.named])
-    shown = uses.order_by("-at").values_list("item_id", "run")[:USES_READ]
-    prompts: dict[str, set[UUID]] = {}
-    for key, run in shown:
-        prompts.setdefault(key, set()).add(run)
+    shown = list(uses.order_by("-at").values_list("item_id", "run")[:USES_READ])
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
@@ -109,7 +106,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             **_problem(
                 one,
                 (tenths[place] + (place in up)) / 10,
-                {run for key in one.named for run in prompts.get(key, ())},
+                {run for named in [{*one.named}] for key, run in shown if key in named},
                 one.number > len(one.named) or len(shown) >= USES_READ,
             ),
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
