@@ -77,8 +77,9 @@ def test_identity_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada:
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 3")
     expect(page.locator("del")).to_have_text("First")
     expect(page.locator("ins")).to_have_text("Third")
-    press_key(page, "v")
-    page.wait_for_url("**layout=unified**")
+    for layout in ("words", "unified"):
+        press_key(page, "v")
+        page.wait_for_url(f"**layout={layout}**")
     expect(page.locator(".diff.is-unified")).to_be_visible()
     press_key(page, "f")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 3 → version 1")

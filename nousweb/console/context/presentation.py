@@ -137,7 +137,7 @@ SORTS: Mapping[str, str] = {
 NUMBERS = (
     ("relevance", "relevance", "{:.2f}", "0 to 1: how well it fits, beside all others that were found"),
     ("threshold", "needed", "{:.2f}", "the least relevance for its type"),
-    ("cosine", "meaning", "{:.2f}", "how close the meanings are: related from 0.3 on, nearly the same from 0.7"),
+    ("cosine", "meaning", "{:.2f}", "how close the meanings are: related from 0.3 on, very close from 0.7"),
     ("lexical", "words", "{:.2f}", "the share of the question's rare words that it contains"),
     ("tokens", "tokens", "≈ {:,}", "its size in the prompt"),
 )

@@ -29,7 +29,7 @@ def reason_of(candidate: Mapping[str, Any], asked: Set[str], time: Mapping[str, 
     if day := day_asked(candidate, time):
         return f"asked about “{time['text']}”: {'learned ' if candidate['type'] == 'fact' else ''}{day}"
     said, cosine = _said(candidate, asked), candidate.get("cosine") or 0
-    told = ["means nearly the same"] if cosine >= NEARLY_THE_SAME else []
+    told = ["very close in meaning"] if cosine >= NEARLY_THE_SAME else []
     label = {word.text for word in content_words(candidate.get("label", ""))} if said else set()
     if label and all(_among(word, asked) for word in label):
         told.append(f"about {candidate['label']}")
@@ -110,7 +110,7 @@ def _says(words: Collection[str]) -> str:
 def _meaning(candidate: Mapping[str, Any]) -> str:
     cosine = candidate.get("cosine") or 0
     if candidate.get("lexical"):
-        return "shares words with the question"
+        return "words of the question in its full text"
     if cosine >= CLOSE:
         return "close in meaning"
     if cosine < LOOSE and candidate["type"] == "event":

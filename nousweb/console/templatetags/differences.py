@@ -33,7 +33,7 @@ def diff_rows(diff: TextDiff, layout: str = "") -> SafeString:
 @register.simple_tag
 def layout_choices(layout: str) -> list[tuple[str, bool]]:
     """The layouts that a person chooses from, each with whether the key leads to it."""
-    return [(name, name == CHOICES[CHOICES.index(layout) - 1]) for name in CHOICES]
+    return [(name, name == CHOICES[(CHOICES.index(layout) + 1) % len(CHOICES)]) for name in CHOICES]
 
 
 @register.simple_tag

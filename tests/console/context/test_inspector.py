@@ -187,7 +187,7 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
     assert (found["note"], found["always"], always["about"], always["relevance"]) == ("", False, "Traders", None)
     assert found["relevance"] > 0.3
-    assert re.search(r'class="reason">means nearly the same · about Ledger<', text(page)), "what it has in common"
+    assert re.search(r'class="reason">very close in meaning · about Ledger<', text(page)), "what it has in common"
     assert shown.other_parts[0]["label"] == "Identity"
     assert "[Ledger]" not in text(page)
 
