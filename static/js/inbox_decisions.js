@@ -247,7 +247,6 @@ async function send(decision) {
     location.assign(decision.item);
     return;
   }
-  decision.isSent = true;
   try {
     answered(await read(form.getAttribute("action"), request(body)), decision);
   } catch {
@@ -269,7 +268,7 @@ document.addEventListener("submit", (event) => {
   form.setAttribute("aria-busy", "true");
   const body = new URLSearchParams(new FormData(form, event.submitter));
   const pressed = event.submitter ?? {};
-  const decision = { number, item: addressOf(form), form, body, pressed, shown: null, after: assumed, isSent: false };
+  const decision = { number, item: addressOf(form), form, body, pressed, shown: null, after: assumed, sent: null };
   const coming = ahead;
   assumed = null;
   pages.delete(coming.url);
@@ -289,12 +288,14 @@ document.addEventListener("submit", (event) => {
     working.classList.add("htmx-request");
     coming.ready.then(goOn);
   }
-  last = last.then(() => send(decision));
+  last = last.then(() => decision.sent ??= send(decision));
 });
-// Who leaves the page leaves no decision behind that waits for the answer to another one.
+// Who leaves the page leaves no decision behind that only waits its turn; one that takes another for approved waits for
+// that answer, since nobody would see its refusal.
 window.addEventListener("pagehide", () => {
-  for (const { form, body, isSent, after } of open) {
-    if (!isSent && !failed.has(after)) fetch(form.getAttribute("action"), request(body));
+  const unanswered = new Set([...open].map((decision) => decision.number));
+  for (const decision of open) {
+    if (!failed.has(decision.after) && !unanswered.has(decision.after)) decision.sent ??= send(decision);
   }
 });
 document.addEventListener("input", (event) => {

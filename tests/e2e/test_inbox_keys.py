@@ -13,7 +13,7 @@ from benchmarks.inbox_items import differences, items_made
 from benchmarks.inbox_keys import WATCH, worked_off
 from identity.models import Agent, ChangeProposal, ItemAssignment
 from identity.principal import Principal
-from identity.services.proposals import identity_propose, proposal_reject
+from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from memory.models import MemoryReview
 from nousweb.lib.transactions import sql_change
 from tests.e2e.conftest import press_key
@@ -191,6 +191,48 @@ def test_decision_that_waits_for_another_one_is_made_although_its_page_is_left(
         page.goto("/")
     decided = MemoryReview.objects.filter(status="resolved").order_by("subject").values_list("subject", "resolution")
     until("both are made", lambda: list(decided.all()) == [("lift 0", "replace"), ("lift 1", "both")])
+
+
+def test_page_that_comes_back_sends_no_decision_again(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    lift_reviews(ada, actor)
+    page = log_in(bob)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    with held_up(ada):
+        keys_pressed(page, "35")
+        page.evaluate("() => { for (const event of [1, 2]) dispatchEvent(new PageTransitionEvent('pagehide')); }")
+    expect(page.locator(".review-undo")).to_contain_text("lift 1")
+    page.wait_for_load_state("networkidle")
+    assert len(sent) == len(set(sent)) == 2
+
+
+def test_approval_that_takes_another_one_for_made_is_not_sent_beside_it(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    lines = [f"Line {place}." for place in range(9)]
+    base = make_proposal(ada, actor, "boundaries", "\n".join(lines))
+    proposal_approve(proposal=base, by=Principal.of_user(bob))
+    texts = [["Never lie.", *lines[1:]], [*lines[:-1], "Never guess."]]
+    for text in texts:
+        make_proposal(ada, actor, "boundaries", "\n".join(text))
+    page = log_in(bob)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    page.goto("/inbox/?start=1")
+    page.wait_for_load_state("networkidle")
+    with transaction.atomic():
+        list(ChangeProposal.objects.select_for_update())
+        for text in texts:
+            expect(page.locator("#main [data-read]").first).to_contain_text(next(one for one in text if "Never" in one))
+            press_key(page, "a")
+        page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide'))")
+        page.wait_for_timeout(300)
+        assert len(sent) == 1
+    expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
+    assert len(sent) == 2
+    assert not ChangeProposal.objects.filter(status="pending").exists()
 
 
 def test_long_text_of_many_bytes_is_approved_by_key(
