@@ -294,8 +294,7 @@ def cut_words(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan
                 next((one.text for one in beside if one.kind != span.kind), " ")
                 for beside in (spans[:place][::-1], spans[place + 1 :])
             )
-            is_apart = before[-1].isspace() or after[0].isspace()
-            inner = (is_apart and text.strip()) or text
+            inner = ((before[-1].isspace() or after[0].isspace()) and text.strip()) or text
         before, _, after = text.partition(inner) if inner else ("", "", "")
         pieces += [DiffSpan(before), DiffSpan(inner, span.kind), DiffSpan(after)]
     return tuple(piece for piece in pieces if piece.text)
