@@ -290,13 +290,17 @@ document.addEventListener("submit", (event) => {
   }
   last = last.then(() => decision.sent ??= send(decision));
 });
-// Who leaves the page leaves no decision behind that only waits its turn; one that takes another for approved waits for
-// that answer, since nobody would see its refusal.
+// Who leaves the page leaves no decision behind that only waits its turn. One that takes another for approved waits for
+// that answer, since nobody would see its refusal: who leaves then is asked.
+function waits({ after }) {
+  return failed.has(after) || [...open].some((decision) => decision.number === after);
+}
+
 window.addEventListener("pagehide", () => {
-  const unanswered = new Set([...open].map((decision) => decision.number));
-  for (const decision of open) {
-    if (!failed.has(decision.after) && !unanswered.has(decision.after)) decision.sent ??= send(decision);
-  }
+  for (const decision of open) if (!waits(decision)) decision.sent ??= send(decision);
+});
+window.addEventListener("beforeunload", (event) => {
+  if ([...open].some(waits)) event.preventDefault();
 });
 document.addEventListener("input", (event) => {
   if (event.target.form?.matches("form[data-decide]")) typed = true;

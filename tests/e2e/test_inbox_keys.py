@@ -227,11 +227,14 @@ def test_approval_that_takes_another_one_for_made_is_not_sent_beside_it(
         for text in texts:
             expect(page.locator("#main [data-read]").first).to_contain_text(next(one for one in text if "Never" in one))
             press_key(page, "a")
+        asked = "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+        assert page.evaluate(asked), "it would be lost without a word"
         page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide'))")
         page.wait_for_timeout(300)
         assert len(sent) == 1
     expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
     assert len(sent) == 2
+    assert not page.evaluate(asked)
     assert not ChangeProposal.objects.filter(status="pending").exists()
 
 
