@@ -63,7 +63,7 @@ def test_one_key_each_decides_what_the_next_prompt_says(
     page.goto("/review/memory/")
     page.get_by_role("link", name="Start reviewing").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("billing database")
-    press_key(page, "3")
+    press_key(page, "1")
     expect(page.locator(".review-undo")).to_contain_text("Changed to")
     (left,) = facts_of(prompt(agent, QUESTION))
     assert left.endswith(NEW)
