@@ -42,7 +42,7 @@ from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 MAX_RESPONSE_CHARACTERS = 400_000
 MAX_COMPARED = 40_000
-"""Characters of an answer, its first, that are compared with the memories: those of a long one would take minutes."""
+"""Characters of an answer, its first, that are compared with the memories: ten times as many take half a minute."""
 FILE = Path(__file__).with_name("reference_trees.json")
 REFERENCED_AT = 0.47
 """Score from which a memory counts as referenced."""

@@ -369,10 +369,11 @@ def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any
     sees_reviews = by.may(VIEW_RIGHTS[REVIEW])
     # Beyond the attention budget of their agents, people are not asked.
     held_back = InboxQuery(by, (REVIEW,), state="undecided").count() if sees_reviews else 0
-    apart = [
-        (STATUSES["undecided"], InboxFilter(status="undecided").url(), shown == "undecided", held_back),
-        (STATUSES["decided"], InboxFilter(status="decided").url(), shown == "decided", None),
-        *([("Decided automatically", reverse("automatic_decisions"), current is None, None)] if sees_reviews else ()),
-    ]
-    names = ("label", "url", "active", "count")
-    return tabs + [dict(zip(names, tab, strict=True)) for tab in apart if tab[2] or tab[3] != 0]
+    for status, count in (("undecided", held_back), ("decided", None)):
+        if count != 0 or status == shown:
+            url = InboxFilter(status=status).url()
+            tabs.append({"label": STATUSES[status], "url": url, "active": shown == status, "count": count})
+    if sees_reviews:
+        url = reverse("automatic_decisions")
+        tabs.append({"label": "Decided automatically", "url": url, "active": current is None, "count": None})
+    return tabs
