@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 from django.db import connection
@@ -14,7 +13,7 @@ from django.db.models.functions import TruncDate
 from context.feedback.health_score import snapshot_put
 from context.models import NOT_SUPPORTED, ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common import ChartPoint, chart, section_label
+from nousweb.console.common import Chart, ChartPoint, chart, section_label
 from nousweb.console.context.presentation import COLOURS
 from nousweb.console.home.period import CHOICES, DAY, ENOUGH, STAND_IN_END, Figure, Period, Trend
 from nousweb.lib import clock
@@ -151,6 +150,18 @@ class SectionUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """The chart of a figure: the figure's `key`, the heading, what the whole says (`words`), also `said` where that is
+    more than the figure, and the chart."""
+
+    key: str
+    label: str
+    words: str
+    said: str
+    chart: Chart
+
+
+@dataclass(frozen=True, slots=True)
 class Calls:
     """Everything about calls in one period, beside the one before; `compares`: both have so many that their means can
     be compared."""
@@ -160,7 +171,7 @@ class Calls:
     compares: bool
     columns: list[Column]
     figures: list[Figure]
-    drawing: Any
+    drawing: Drawing
     sections: list[SectionUse]
     runs_read: int
     failed_sections: int
@@ -321,10 +332,9 @@ def _drawing(
     period: Period,
     *,
     compares: bool,
-) -> Any:
-    """The chart of a figure: the figure's `key`, the heading, what the whole says (`words`), also `said` where that is
-    more than the figure, and the `chart`. Outcomes and answers are counted, so that their failures are seen, the mean
-    prompt is made of the greatest sections."""
+) -> Drawing:
+    """The chart of a figure. Outcomes and answers are counted, so that their failures are seen, the mean prompt is made
+    of the greatest sections."""
     legend: list[tuple[str, str]] = []
     parts: list[tuple[tuple[str, float], ...]] = [()] * len(columns)
     sign, unit, others = "", "prompts", ""
@@ -388,7 +398,7 @@ def _drawing(
     )
     total = {"calls": "in total", "tokens": "tokens on average"}.get(figure.key, figure.unit)
     words = ", ".join(filter(None, (f"{figure.value} {total}", change))) if figure.value != "–" else ""
-    return SimpleNamespace(key=figure.key, label=label, words=words, said=words if change else "", chart=drawn)
+    return Drawing(figure.key, label, words, words if change else "", drawn)
 
 
 def _counted(column: Column, key: str) -> tuple[tuple[str, str, int], ...]:

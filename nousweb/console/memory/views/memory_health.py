@@ -1,5 +1,6 @@
 """The health of an agent's memory: the score, the facts behind each number, changes of many of them, and their cost."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import date, timedelta
@@ -99,6 +100,9 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     uses = MemoryUsage.objects.filter(agent=scope.agent, persona__in=scope.memory.personas, item_type=ItemType.FACT)
     uses = uses.filter(at__gte=clock.now() - RECENT, item_id__in=[key for one in counted for key in one.named])
     shown = list(uses.order_by("-at").values_list("item_id", "run")[:USES_READ])
+    runs_of = defaultdict[str, set[UUID]](set)
+    for key, run in shown:
+        runs_of[key].add(run)
     if health.score is not None:
         days[clock.now().date()] = DayHealth(health.score, health.found)
     problems = [
@@ -106,7 +110,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
             **_problem(
                 one,
                 (tenths[place] + (place in up)) / 10,
-                {run for named in [{*one.named}] for key, run in shown if key in named},
+                set[UUID]().union(*(runs_of[key] for key in one.named)),
                 one.number > len(one.named) or len(shown) >= USES_READ,
             ),
             "url": reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
