@@ -268,15 +268,15 @@ TEXT_READ = 2_000
 
 
 NewsGroup = dict[str, Any]
-"""The latest changes of one sort (title, lines); `url` leads to all of them, and `rest` is the number of the others in
-words. A line is a sentence: who, did, and the object (what), which links to `url`; `by` is what replaced it, `change`
-the words that differ, and `of` the agent where the object does not say it."""
+"""The latest changes of one sort (key, title, lines); `url` leads to all of them, and `rest` is the number of the
+others in words. A line is a sentence: who, did, and the object (what), which links to `url`; `by` is what replaced it,
+`change` the words that differ, and `of` the agent where the object does not say it."""
 
 
 def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectation]) -> list[NewsGroup]:
     """What others changed since then, from the rows of NEWS, and the expectations that began to fail."""
     groups = [
-        _group(title, [_line(row) for row in latest[:SHOWN]], len(latest), _url(name, since))
+        _group(name, title, [_line(row) for row in latest[:SHOWN]], len(latest), _url(name, since))
         for name, (title, _, _) in GROUPS.items()
         if (latest := sorted((row for row in rows if row[0] == name), key=lambda row: -row[1]))
     ]
@@ -293,14 +293,14 @@ def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectatio
             for row in began[:SHOWN]
         ]
         url = reverse("agent_expectations", args=[began[0].slug]) + "?state=failed"
-        groups.append(_group("Expectations that began to fail", lines, len(began), url))
+        groups.append(_group("expectations", "Expectations that began to fail", lines, len(began), url))
     return groups
 
 
-def _group(title: str, lines: list[dict[str, Any]], count: int, url: str) -> NewsGroup:
+def _group(key: str, title: str, lines: list[dict[str, Any]], count: int, url: str) -> NewsGroup:
     rest = count - len(lines)
     more = f"{rest}{' or more' if count >= COUNTED else ''}" if rest else ""
-    return {"title": title, "lines": lines, "url": url, "rest": more}
+    return {"key": key, "title": title, "lines": lines, "url": url, "rest": more}
 
 
 def _url(group: str, since: datetime) -> str:
